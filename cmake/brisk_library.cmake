@@ -1,11 +1,5 @@
 # One folder is one library target: brisk_library(NAME [folder] USES other...)
 # Sources are found by glob (CONFIGURE_DEPENDS), so a new file needs no list edited.
-option(BRISK_TESTS "build the tests" ON)
-add_library(brisk_options INTERFACE)
-target_include_directories(brisk_options INTERFACE ${CMAKE_SOURCE_DIR}/include ${CMAKE_SOURCE_DIR}/src)
-target_compile_options(brisk_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers
-  -fno-math-errno -ffp-contract=off $<$<CONFIG:Release>:-O3>)
-
 function(brisk_library name)
   cmake_parse_arguments(ARG "" "DIR" "USES;SYSTEM" ${ARGN})
   if(NOT ARG_DIR)

