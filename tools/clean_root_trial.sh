@@ -30,7 +30,7 @@ git clone -q --no-hardlinks "$repository" "$root/home/brisk"
 
 inside() {  # a command in the clone, without this machine's environment but for pip's settings
   # shellcheck disable=SC2046
-  env -i $(env | grep '^PIP_' || true) PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
+  env -i $(env | grep '^PIP_' | grep -v FIND_LINKS || true) PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
     HOME=/home chroot "$root" sh -c "cd /home/brisk && $1" </dev/null
 }
 
