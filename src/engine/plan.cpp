@@ -1,0 +1,11 @@
+#include "engine/plan.h"
+
+#include "op/step_io.h"
+
+namespace brisk {
+
+int64_t PlanState::unit_bytes() const {
+  return kind == Kind::kPagedKv ? dtype_bytes(dtype, 2 * kv_heads * head_dim * kBlockTokens) : dtype_bytes(dtype, width);
+}
+
+}  // namespace brisk
