@@ -1,6 +1,9 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 .DEFAULT_GOAL := build
-.PHONY: build test setup asan tsan gcc12 clean
+.PHONY: help build test setup asan tsan gcc12 clean
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 build: ## build/bin/brisk, and the tests
 	@tools/setup.sh test
@@ -22,5 +25,5 @@ gcc12: ## the same with GCC 12
 	@tools/build.sh $@
 	@tools/unit_tests.sh build-$@
 
-clean:
+clean: ## remove every build folder
 	rm -rf build build-*

@@ -22,6 +22,10 @@ target_compile_options(brisk_options INTERFACE
   $<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-fno-math-errno;-ffp-contract=off>
   $<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>> $<BUILD_INTERFACE:$<$<BOOL:${BRISK_WERROR}>:-Werror>>)
 
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-restrict)  # GCC 12 sees overlaps in std::string that are not there (its bug 105651)
+endif()
+
 if(BRISK_SANITIZE)
   add_compile_options(-fsanitize=${BRISK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${BRISK_SANITIZE})
