@@ -91,8 +91,8 @@ PY
 case "${1:-build}" in
   build) install_packages build ;;
   demo) install_packages build; fetch_model ;;
-  test) install_packages build test; install_python test; fetch_model ;;
-  gcc12) install_packages build test gcc12 ;;
-  sanitize) install_packages build test sanitize ;;
+  test) install_packages build; install_python test; fetch_model ;;
+  gcc12) install_packages build gcc12 ;;
+  sanitize) install_packages build sanitize ;;
   *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize)" ;;
 esac
