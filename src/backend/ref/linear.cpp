@@ -1,0 +1,110 @@
+// Linear, Embedding and the row norms on weights in any encoding.
+#include <cmath>
+#include <vector>
+
+#include "backend/ref/groups.h"
+#include "base/checked.h"
+
+namespace brisk::ref {
+namespace {
+
+// Every weight is packed as dequantised f32 rows: the encoding's meaning is Constant's, written down once.
+Result<std::vector<std::byte>> pack_floats(const ProblemDesc&, const Constant& c) {
+  auto f = to_floats(c);
+  std::vector<std::byte> out(f.size() * sizeof(float));
+  if (!f.empty()) std::memcpy(out.data(), f.data(), out.size());
+  return out;
+}
+int64_t packed_bytes(const ProblemDesc&, const OperandDesc& o) {
+  int64_t n = 4;
+  for (const Dim& d : o.type.shape) n *= d.constant_or(0);
+  return n;
+}
+
+// RMS norm (Zhang and Sennrich, 2019) of one row.
+void rms_norm_row(const float* x, const float* w, int64_t k, float epsilon, float* y) {
+  double sum = 0;
+  for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(x[i]) * x[i];
+  auto scale = static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(k) + epsilon));
+  for (int64_t i = 0; i < k; ++i) y[i] = x[i] * scale * w[i];
+}
+
+// What dynamic int8 quantisation keeps of a row: see LinearAttrs::act_group.
+void fake_quantize_row(float* x, int64_t k, int64_t group) {
+  for (int64_t g = 0; g < k; g += group) {
+    int64_t end = std::min(g + group, k);
+    float largest = 0;
+    for (int64_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
+    float scale = largest / 127.0f, inverse = largest > 0 ? 127.0f / largest : 0.0f;
+    for (int64_t i = g; i < end; ++i) x[i] = std::nearbyint(x[i] * inverse) * scale;
+  }
+}
+
+Status linear(KernelContext&, const KernelArgs& a) {
+  const auto& attrs = a.get<LinearAttrs>();
+  const TensorView &x = a.in[0], &w = a.in[1];
+  int64_t k = w.shape[1], n = w.shape[0], rows = k ? x.count() / k : 0, columns = attrs.gated ? n / 2 : n;
+  std::vector<float> row(static_cast<size_t>(k)), y(static_cast<size_t>(n));
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* source = x.as<float>() + r * k;
+    if (a.has(4)) rms_norm_row(source, a.in[4].as<float>(), k, attrs.norm_epsilon, row.data());
+    else std::copy(source, source + k, row.data());
+    if (attrs.act_group) fake_quantize_row(row.data(), k, attrs.act_group);
+    for (int64_t j = 0; j < n; ++j) {
+      const float* weights = w.as<float>() + j * k;
+      double sum = 0;
+      for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(row[static_cast<size_t>(i)]) * weights[i];
+      y[static_cast<size_t>(j)] = static_cast<float>(sum) + (a.has(2) ? a.in[2].as<float>()[j] : 0.0f);
+    }
+    float* out = a.out[0].as<float>() + r * columns;
+    for (int64_t j = 0; j < columns; ++j) {
+      auto at = static_cast<size_t>(attrs.gated ? 2 * j : j);
+      float v = attrs.gated ? y[at] / (1.0f + std::exp(-y[at])) * y[at + 1] : y[at];
+      out[j] = v + (a.has(3) ? a.in[3].as<float>()[r * columns + j] : 0.0f);
+    }
+  }
+  return {};
+}
+
+Status embedding(KernelContext&, const KernelArgs& a) {
+  int64_t vocab = a.in[0].shape[0], width = a.in[0].shape[1];
+  for (int64_t t = 0; t < a.in[1].count(); ++t) {
+    int32_t id = a.in[1].as<int32_t>()[t];
+    if (id < 0 || id >= vocab) return invalid("token id " + std::to_string(id) + " outside [0, " + std::to_string(vocab) + ")");
+    std::memcpy(a.out[0].as<float>() + t * width, a.in[0].as<float>() + id * width, static_cast<size_t>(width) * 4);
+  }
+  return {};
+}
+
+Status rms_norm(KernelContext&, const KernelArgs& a) {
+  int64_t k = a.in[1].count(), rows = k ? a.in[0].count() / k : 0;
+  for (int64_t r = 0; r < rows; ++r)
+    rms_norm_row(a.in[0].as<float>() + r * k, a.in[1].as<float>(), k, a.get<NormAttrs>().epsilon, a.out[0].as<float>() + r * k);
+  return {};
+}
+
+bool f32_activations(const ProblemDesc& p) { return p.inputs[0].type.dtype == DType::kF32; }
+bool constant_weight(const ProblemDesc& p) { return p.inputs[0].constant; }
+bool linear_problem(const ProblemDesc& p) { return f32_activations(p) && p.inputs[1].constant; }
+bool rms_problem(const ProblemDesc& p) { return f32_activations(p) && p.inputs[1].type.dtype == DType::kF32; }
+
+}  // namespace
+
+void add_linear(Registry& r) {
+  KernelDesc d;
+  d.id = "ref.Linear";
+  d.op = OpId::kLinear;
+  d.run = linear;
+  d.accepts = linear_problem;
+  d.packings = {{1, "f32_rows", pack_floats, packed_bytes}};
+  r.add(d);
+  d.id = "ref.Embedding";
+  d.op = OpId::kEmbedding;
+  d.run = embedding;
+  d.accepts = constant_weight;
+  d.packings = {{0, "f32_rows", pack_floats, packed_bytes}};
+  r.add(d);
+  add(r, OpId::kRmsNorm, rms_norm, rms_problem);
+}
+
+}  // namespace brisk::ref

@@ -1,0 +1,14 @@
+#include "backend/ref/ref.h"
+
+#include "backend/ref/groups.h"
+#include "tensor/host_device.h"
+
+namespace brisk::ref {
+
+void add_kernels(Registry& registry) {
+  for (auto add_group : {add_linear, add_decoder, add_sample}) add_group(registry);
+}
+
+std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("ref"); }
+
+}  // namespace brisk::ref
