@@ -19,7 +19,7 @@ target_include_directories(brisk_options INTERFACE
   $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/src> $<INSTALL_INTERFACE:include>)
 # -ffp-contract=off: an answer must not depend on which of two equal loops the compiler contracted.
 target_compile_options(brisk_options INTERFACE
-  $<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-fno-math-errno;-ffp-contract=off>
+  $<BUILD_INTERFACE:-Wall;-Wextra;-Wno-unused-parameter;-Wno-missing-field-initializers;-Wno-deprecated-declarations;-fno-math-errno;-ffp-contract=off>
   $<BUILD_INTERFACE:$<$<CONFIG:Release>:-O3>> $<BUILD_INTERFACE:$<$<BOOL:${BRISK_WERROR}>:-Werror>>)
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

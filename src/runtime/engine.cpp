@@ -1,0 +1,23 @@
+#include "runtime/engine.h"
+
+namespace brisk {
+
+Result<std::shared_ptr<const Engine>> Engine::create(std::shared_ptr<const EngineContent> content,
+                                                     std::shared_ptr<Device> device, const Registry& registry) {
+  std::shared_ptr<Engine> e(new Engine);
+  e->content_ = std::move(content);
+  e->device_ = std::move(device);
+  e->registry_ = &registry;
+  for (const Weight& w : e->content_->weights) {
+    BRISK_ASSIGN(const void* p, e->device_->adopt(w.bytes.bytes.data(), static_cast<int64_t>(w.bytes.bytes.size()), e->content_));
+    e->weights_.emplace_back(const_cast<void*>(p), w.dtype, w.shape);
+  }
+  return std::shared_ptr<const Engine>(std::move(e));
+}
+
+const Plan* Engine::function(const std::string& name) const {
+  auto it = content_->functions.find(name);
+  return it == content_->functions.end() ? nullptr : &it->second;
+}
+
+}  // namespace brisk

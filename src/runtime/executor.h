@@ -1,0 +1,63 @@
+// Runs one function of an engine: binds shapes, places temporaries, enqueues steps on the device.
+//
+// bind() evaluates every shape under the inputs' sizes; run() enqueues the steps. Steps whose result sizes depend on data
+// are sized when they run, by the operator's own rule; their buffers come from a pool. Control flow runs nested frames.
+// An executor belongs to one thread at a time; several executors may share an engine.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/engine.h"
+#include "runtime/memory_plan.h"
+
+namespace brisk {
+
+class Frame;
+
+class Executor {
+ public:
+  static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const Engine> engine, const std::string& function,
+                                                  KernelContext context);
+  ~Executor();
+
+  const Plan& plan() const { return *plan_; }
+
+  // Places the arena once for the largest sizes; later binds within them allocate nothing. Symbols not named keep 1.
+  Status reserve(const std::map<std::string, int64_t>& largest);
+  // Memory of a state operand (Plan::states order). Must be set before run().
+  void set_state(size_t index, const TensorView& view);
+
+  // Shapes of all inputs, in order (absent optional inputs cannot occur). Errors name tensor, axis, value and range.
+  Status bind(std::span<const Dims> shapes);
+  // Inputs at device addresses, of the bound shapes. Enqueues; with data-dependent sizes it may wait for the device.
+  Status run(std::span<const TensorView> inputs);
+  // Valid after run() until the next bind() or run(): device addresses, final shapes.
+  std::vector<TensorView> outputs() const;
+
+  int64_t arena_bytes() const;       // temporaries of static size, nested blocks included
+  const MemoryPlan& memory_plan() const;  // of the outermost frame at the last placement
+
+  // Called around every step if set: profile and layer-by-layer comparison. Runs after the step's work was enqueued.
+  using StepHook = std::function<Status(const PlanStep&, std::span<const TensorView> in, std::span<const TensorView> out)>;
+  void set_step_hook(StepHook hook);
+
+ private:
+  Executor() = default;
+  friend class Frame;
+  std::shared_ptr<const Engine> engine_;
+  const Plan* plan_ = nullptr;
+  KernelContext context_;
+  std::map<std::string, int64_t> symbols_;
+  std::unique_ptr<Frame> root_;
+  void* workspace_ = nullptr;
+  int64_t workspace_bytes_ = 0;
+  StepHook hook_;
+
+  Result<void*> workspace(int64_t bytes);
+};
+
+}  // namespace brisk

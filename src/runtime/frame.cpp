@@ -1,0 +1,317 @@
+#include "runtime/frame.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+#include "base/checked.h"
+
+namespace brisk {
+
+namespace {
+constexpr int kMaxBlockDepth = 32;
+bool holds_blocks(const PlanStep& s) { return op_def(s.op).is(kHasBlocks); }
+bool is_view(const PlanStep& s) { return op_def(s.op).is(kView); }
+}  // namespace
+
+Device& Frame::device() const { return executor_.engine_->device(); }
+
+Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& plan) {
+  static thread_local int depth = 0;
+  struct Guard { ~Guard() { --depth; } } guard;
+  if (++depth > kMaxBlockDepth) return invalid("control flow is nested deeper than " + std::to_string(kMaxBlockDepth));
+
+  std::unique_ptr<Frame> f(new Frame(executor, plan));
+  f->values_.resize(plan.values.size());
+  f->dynamic_.resize(plan.values.size());
+  std::unordered_map<std::string, int32_t> seen;
+  for (const PlanValue& v : plan.values) {
+    std::vector<int32_t> dims;
+    for (const Dim& d : v.shape) {
+      auto [it, fresh] = seen.emplace(d.to_string(), static_cast<int32_t>(f->expressions_.size()));
+      if (fresh) f->expressions_.push_back(d);
+      dims.push_back(it->second);
+    }
+    f->dims_.push_back(std::move(dims));
+  }
+  f->numbers_.resize(f->expressions_.size());
+  for (size_t i = 0; i < plan.values.size(); ++i) {
+    const PlanValue& v = plan.values[i];
+    if (v.kind == PlanValue::Kind::kWeight) f->values_[i] = executor.engine_->weight(v.weight);
+  }
+  for (const PlanStep& s : plan.steps) {
+    Step step;
+    if (!s.kernel.empty()) {
+      step.kernel = executor.engine_->registry().find(s.kernel);
+      if (!step.kernel) return internal("kernel '" + s.kernel + "' is not in this program");
+      if (auto missing = executor.engine_->registry().missing_isa(*step.kernel); !missing.empty())
+        return environment("kernel '" + s.kernel + "' needs " + missing[0] + ", which this processor lacks");
+    } else if (!holds_blocks(s) && !is_view(s)) {
+      return internal(std::string("step ") + op_name(s.op) + " has no kernel");
+    }
+    for (const Plan& b : s.blocks) {
+      BRISK_ASSIGN(auto block, Frame::create(executor, b));
+      step.blocks.push_back(std::move(block));
+    }
+    step.in.resize(s.inputs.size());
+    step.out.resize(s.outputs.size());
+    f->steps_.push_back(std::move(step));
+  }
+  f->find_lifetimes();
+  return f;
+}
+
+Frame::~Frame() {
+  (void)device().synchronize();
+  if (arena_) device().deallocate(arena_, arena_bytes_);
+  for (DynamicBuffer& b : dynamic_)
+    if (b.data) device().deallocate(b.data, b.bytes);
+  for (auto& [bytes, p] : free_dynamic_) device().deallocate(p, bytes);
+}
+
+int32_t Frame::root_of(int32_t v) const {
+  while (plan_.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kView) v = plan_.values[static_cast<size_t>(v)].view_of;
+  return v;
+}
+
+void Frame::find_lifetimes() {
+  first_.assign(plan_.values.size(), INT32_MAX);
+  last_.assign(plan_.values.size(), -1);
+  auto touch = [&](int32_t v, int32_t step) {
+    if (v < 0) return;
+    auto r = static_cast<size_t>(root_of(v));
+    first_[r] = std::min(first_[r], step);
+    last_[r] = std::max(last_[r], step);
+  };
+  for (size_t i = 0; i < plan_.steps.size(); ++i) {
+    for (int32_t v : plan_.steps[i].inputs) touch(v, static_cast<int32_t>(i));
+    for (int32_t v : plan_.steps[i].outputs) touch(v, static_cast<int32_t>(i));
+  }
+  for (int32_t v : plan_.outputs) touch(v, INT32_MAX - 1);
+  for (size_t v = 0; v < plan_.values.size(); ++v)
+    if (plan_.values[v].kind == PlanValue::Kind::kDynamic && last_[v] >= 0 && last_[v] < static_cast<int32_t>(steps_.size()))
+      steps_[static_cast<size_t>(last_[v])].dies.push_back(static_cast<int32_t>(v));
+}
+
+Status Frame::bind(bool pin) {
+  auto lookup = [&](const std::string& name) -> std::optional<int64_t> {
+    auto it = executor_.symbols_.find(name);
+    if (it == executor_.symbols_.end()) return std::nullopt;
+    return it->second;
+  };
+  for (size_t i = 0; i < expressions_.size(); ++i) numbers_[i] = expressions_[i].evaluate(lookup).value_or(-1);
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    const PlanValue& v = plan_.values[i];
+    if (v.kind != PlanValue::Kind::kArena && v.kind != PlanValue::Kind::kView) continue;
+    TensorView& view = values_[i];
+    view.dtype = v.dtype;
+    view.present = true;
+    view.shape.rank = 0;
+    for (int32_t e : dims_[i]) view.shape.push(numbers_[static_cast<size_t>(e)]);
+    if (v.kind == PlanValue::Kind::kArena && !checked_count({view.shape.begin(), view.shape.end()}))
+      return invalid("value '" + v.name + "' would have shape " + to_string(view.shape));
+  }
+  BRISK_TRY(place(pin));
+  for (Step& s : steps_)
+    for (auto& b : s.blocks) BRISK_TRY(b->bind(pin));
+  return {};
+}
+
+Status Frame::place(bool pin) {
+  std::vector<Lifetime> lifetimes;
+  std::vector<int32_t> values;
+  bool fits = pinned_ || !memory_.offsets.empty();
+  for (size_t i = 0; i < plan_.values.size(); ++i) {
+    if (plan_.values[i].kind != PlanValue::Kind::kArena || last_[i] < 0) continue;
+    int64_t bytes = values_[i].bytes();
+    if (fits && (lifetimes.size() >= placed_bytes_.size() || bytes > placed_bytes_[lifetimes.size()])) fits = false;
+    lifetimes.push_back({bytes, first_[i], last_[i]});
+    values.push_back(static_cast<int32_t>(i));
+  }
+  // A placement for larger sizes serves smaller ones; only when it was pinned is that also the leanest choice over time.
+  if (!fits || pin) {
+    memory_ = plan_memory(lifetimes);
+    placed_ = values;
+    placed_bytes_.clear();
+    for (auto& l : lifetimes) placed_bytes_.push_back(l.bytes);
+    pinned_ = pin;
+    if (memory_.arena_bytes > arena_bytes_) {
+      BRISK_TRY(device().synchronize());
+      if (arena_) device().deallocate(arena_, arena_bytes_);
+      arena_ = nullptr;
+      arena_bytes_ = 0;
+      BRISK_ASSIGN(arena_, device().allocate(memory_.arena_bytes));
+      arena_bytes_ = memory_.arena_bytes;
+    }
+  }
+  for (size_t k = 0; k < placed_.size(); ++k)
+    value(placed_[k]).data = static_cast<char*>(arena_) + memory_.offsets[k];
+  return {};
+}
+
+Status Frame::run(std::span<const TensorView> inputs) {
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) value(plan_.inputs[i]) = inputs[i];
+  for (size_t i = 0; i < plan_.values.size(); ++i)
+    if (plan_.values[i].kind == PlanValue::Kind::kView) values_[i].data = value(root_of(static_cast<int32_t>(i))).data;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (auto s = run_step(i); !s.ok()) {
+      const PlanStep& step = plan_.steps[i];
+      return std::move(s).error().in(step.name.empty() ? op_name(step.op) : step.name + " (" + op_name(step.op) + ")");
+    }
+  }
+  return {};
+}
+
+Status Frame::run_step(size_t i) {
+  const PlanStep& step = plan_.steps[i];
+  if (holds_blocks(step)) {
+    BRISK_TRY(run_control_flow(*this, i, step));
+  } else {
+    if (step.dynamic) BRISK_TRY(size_dynamic(i));
+    if (steps_[i].kernel) BRISK_TRY(launch(i));
+  }
+  if (executor_.hook_) {
+    std::vector<TensorView> in, out;
+    for (int32_t v : step.inputs) in.push_back(v < 0 ? TensorView() : value(v));
+    for (int32_t v : step.outputs) out.push_back(v < 0 ? TensorView() : value(v));
+    BRISK_TRY(executor_.hook_(step, in, out));
+  }
+  for (int32_t v : steps_[i].dies) release(v);
+  return {};
+}
+
+Result<TensorView> Frame::host_view(const TensorView& v, std::vector<std::byte>& storage) {
+  if (device().host_accessible()) {
+    BRISK_TRY(device().synchronize());
+    return v;
+  }
+  storage.resize(static_cast<size_t>(v.bytes()));
+  device().download(storage.data(), v.data, v.bytes());
+  BRISK_TRY(device().synchronize());
+  TensorView host = v;
+  host.data = storage.data();
+  return host;
+}
+
+// Result shapes of a step by the operator's rule on what its operands really are.
+Status Frame::size_dynamic(size_t i) {
+  const PlanStep& step = plan_.steps[i];
+  std::vector<Type> types(step.inputs.size());
+  std::vector<const Type*> in(step.inputs.size(), nullptr);
+  for (size_t k = 0; k < step.inputs.size(); ++k) {
+    if (step.inputs[k] < 0) continue;
+    const TensorView& v = value(step.inputs[k]);
+    if (!v.present) continue;
+    types[k].dtype = v.dtype;
+    types[k].shape.assign(v.shape.begin(), v.shape.end());
+    in[k] = &types[k];
+  }
+  std::vector<std::vector<std::byte>> storage(step.inputs.size());
+  std::vector<TensorView> views(step.inputs.size());
+  Status fetch;
+  auto data = [&](int k) -> const TensorView* {
+    auto at = static_cast<size_t>(k);
+    if (at >= in.size() || !in[at]) return nullptr;
+    if (!views[at].present) {
+      auto host = host_view(value(step.inputs[at]), storage[at]);
+      if (!host.ok()) { fetch = std::move(host).error(); return nullptr; }
+      views[at] = *host;
+    }
+    return &views[at];
+  };
+  auto result = infer_types(step.op, step.attrs, in, static_cast<int>(step.outputs.size()), nullptr, data);
+  BRISK_TRY(std::move(fetch));
+  if (!result.ok()) return std::move(result).error();
+  for (size_t k = 0; k < step.outputs.size(); ++k) {
+    int32_t v = step.outputs[k];
+    if (v < 0) continue;
+    const Type& t = (*result)[k];
+    Dims shape;
+    for (const Dim& d : t.shape) {
+      auto n = d.constant();
+      if (!t.ranked || !n || shape.rank >= kMaxRank) return internal("result shape " + to_string(t) + " is not known at run time");
+      shape.push(*n);
+    }
+    if (is_view(step) && k == 0) {
+      const TensorView& source = value(step.inputs[0]);
+      value(v) = TensorView(source.data, t.dtype, shape);
+    } else {
+      BRISK_TRY(allocate_dynamic(v, t.dtype, shape));
+    }
+  }
+  return {};
+}
+
+Status Frame::allocate_dynamic(int32_t v, DType dtype, const Dims& shape) {
+  auto count = checked_count({shape.begin(), shape.end()});
+  if (!count || *count > (int64_t{1} << 40)) return invalid("result of shape " + to_string(shape) + " is too large");
+  int64_t bytes = align_up(std::max<int64_t>(dtype_bytes(dtype, *count), 1), 4096);
+  release(v);
+  DynamicBuffer& b = dynamic_[static_cast<size_t>(v)];
+  if (auto it = free_dynamic_.lower_bound(bytes); it != free_dynamic_.end() && it->first <= 2 * bytes) {
+    b = {it->second, it->first};
+    free_dynamic_.erase(it);
+  } else {
+    BRISK_ASSIGN(void* p, device().allocate(bytes));
+    b = {p, bytes};
+  }
+  value(v) = TensorView(b.data, dtype, shape);
+  return {};
+}
+
+// Back to the pool: later work on the same stream may reuse the bytes at once.
+void Frame::release(int32_t v) {
+  DynamicBuffer& b = dynamic_[static_cast<size_t>(v)];
+  if (b.data) free_dynamic_.emplace(b.bytes, b.data);
+  b = {};
+}
+
+Status Frame::launch(size_t i) {
+  const PlanStep& step = plan_.steps[i];
+  Step& s = steps_[i];
+  for (size_t k = 0; k < step.inputs.size(); ++k) s.in[k] = step.inputs[k] < 0 ? TensorView() : value(step.inputs[k]);
+  for (size_t k = 0; k < step.outputs.size(); ++k) s.out[k] = step.outputs[k] < 0 ? TensorView() : value(step.outputs[k]);
+
+  KernelArgs args{s.in, s.out, &step.attrs, nullptr, 0};
+  if (s.kernel->workspace) {
+    args.workspace_bytes = s.kernel->workspace(args);
+    BRISK_ASSIGN(args.workspace, executor_.workspace(args.workspace_bytes));
+  }
+  Device& d = device();
+  if (d.host_accessible()) {
+    d.submit([this, &s, args] { return s.kernel->run(executor_.context_, args); });
+    return {};
+  }
+  // The work may run after this frame has moved on: it takes its operands along, addresses resolved on the device.
+  struct Call {
+    std::vector<TensorView> in, out;
+    Attrs attrs;
+    KernelArgs args;
+  };
+  auto call = std::make_shared<Call>(Call{s.in, s.out, step.attrs, args});
+  d.submit([call, kernel = s.kernel, &d, context = executor_.context_]() mutable {
+    for (auto* list : {&call->in, &call->out})
+      for (TensorView& v : *list)
+        if (v.data) v.data = d.resolve(v.data);
+    call->args.in = call->in;
+    call->args.out = call->out;
+    call->args.attrs = &call->attrs;
+    if (call->args.workspace) call->args.workspace = d.resolve(call->args.workspace);
+    return kernel->run(context, call->args);
+  });
+  return {};
+}
+
+std::vector<TensorView> Frame::outputs() const {
+  std::vector<TensorView> out;
+  for (int32_t v : plan_.outputs) out.push_back(values_[static_cast<size_t>(v)]);
+  return out;
+}
+
+int64_t Frame::arena_bytes() const {
+  int64_t sum = arena_bytes_;
+  for (const Step& s : steps_)
+    for (auto& b : s.blocks) sum += b->arena_bytes();
+  return sum;
+}
+
+}  // namespace brisk
