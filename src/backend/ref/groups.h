@@ -7,6 +7,7 @@ namespace brisk::ref {
 void add_decoder(Registry& r);
 void add_linear(Registry& r);
 void add_sample(Registry& r);
+void add_pointwise(Registry& r);  // unary, binary, Where, Cast, fused chains
 
 // Registers "ref.<Op>" for every problem of an operator.
 inline void add(Registry& r, OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&) = nullptr) {

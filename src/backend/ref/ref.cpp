@@ -6,7 +6,7 @@
 namespace brisk::ref {
 
 void add_kernels(Registry& registry) {
-  for (auto add_group : {add_linear, add_decoder, add_sample}) add_group(registry);
+  for (auto add_group : {add_linear, add_decoder, add_sample, add_pointwise}) add_group(registry);
 }
 
 std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("ref"); }

@@ -1,0 +1,387 @@
+// Pointwise operators: each a small function of one, two or three elements, with numpy broadcasting.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "backend/ref/util.h"
+
+namespace brisk::ref {
+namespace {
+
+template <class F> F softplus(F x) { return x > 0 ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x)); }
+template <class F> F sigmoid(F x) { return 1 / (1 + std::exp(-x)); }
+template <class F> F clip01(F x) { return std::min(std::max(x, F(0)), F(1)); }
+
+// Unary operators on floats; a and b are the attributes of those that have any.
+template <class F> F unary(OpId op, F x, F a, F b) {
+  switch (op) {
+    case OpId::kExp: return std::exp(x);
+    case OpId::kLog: return std::log(x);
+    case OpId::kSqrt: return std::sqrt(x);
+    case OpId::kReciprocal: return 1 / x;
+    case OpId::kSin: return std::sin(x);
+    case OpId::kCos: return std::cos(x);
+    case OpId::kTan: return std::tan(x);
+    case OpId::kAsin: return std::asin(x);
+    case OpId::kAcos: return std::acos(x);
+    case OpId::kAtan: return std::atan(x);
+    case OpId::kSinh: return std::sinh(x);
+    case OpId::kCosh: return std::cosh(x);
+    case OpId::kTanh: return std::tanh(x);
+    case OpId::kAsinh: return std::asinh(x);
+    case OpId::kAcosh: return std::acosh(x);
+    case OpId::kAtanh: return std::atanh(x);
+    case OpId::kErf: return std::erf(x);
+    case OpId::kFloor: return std::floor(x);
+    case OpId::kCeil: return std::ceil(x);
+    case OpId::kRound: return std::nearbyint(x);
+    case OpId::kSigmoid: return sigmoid(x);
+    case OpId::kSilu: return x * sigmoid(x);
+    case OpId::kSoftplus: return softplus(x);
+    case OpId::kSoftsign: return x / (1 + std::fabs(x));
+    case OpId::kHardSwish: return x * clip01(x / 6 + F(0.5));
+    case OpId::kMish: return x * std::tanh(softplus(x));
+    case OpId::kGelu:
+      if (a == 1) return F(0.5) * x * (1 + std::tanh(F(0.7978845608028654) * (x + F(0.044715) * x * x * x)));
+      return F(0.5) * x * (1 + std::erf(x * F(0.7071067811865476)));
+    case OpId::kElu: return x < 0 ? a * std::expm1(x) : x;
+    case OpId::kCelu: return std::max(F(0), x) + std::min(F(0), a * std::expm1(x / a));
+    case OpId::kSelu: return b * (x > 0 ? x : a * std::expm1(x));
+    case OpId::kHardSigmoid: return clip01(a * x + b);
+    default: return x;
+  }
+}
+
+// Those that integers have as well.
+template <class T> T any_unary(OpId op, T x, T a) {
+  switch (op) {
+    case OpId::kAbs: return x < T(0) ? static_cast<T>(T(0) - x) : (x == T(0) ? T(0) : x);
+    case OpId::kNeg: return static_cast<T>(T(0) - x);
+    case OpId::kSign: return static_cast<T>((x > T(0)) - (x < T(0)));
+    case OpId::kRelu: return x < T(0) ? T(0) : x;
+    case OpId::kLeakyRelu: return x < T(0) ? static_cast<T>(a * x) : x;
+    case OpId::kThresholdedRelu: return x > a ? x : T(0);
+    default: return x;
+  }
+}
+bool is_any_unary(OpId op) {
+  return op == OpId::kAbs || op == OpId::kNeg || op == OpId::kSign || op == OpId::kRelu || op == OpId::kLeakyRelu ||
+         op == OpId::kThresholdedRelu;
+}
+
+template <OpId op> Status run_unary(KernelContext&, const KernelArgs& k) {
+  const TensorView &x = k.in[0], &y = k.out[0];
+  float alpha = 0, beta = 0;
+  if (auto* p = std::get_if<AlphaBetaAttrs>(k.attrs)) alpha = p->alpha, beta = p->beta;
+  int64_t n = y.count();
+  auto loop = [&]<class T>(Tag<T>) -> Status {
+    using A = Acc<T>;
+    const T* in = x.as<T>();
+    T* out = y.as<T>();
+    for (int64_t i = 0; i < n; ++i) {
+      A v = static_cast<A>(in[i]);
+      if (is_any_unary(op)) out[i] = static_cast<T>(any_unary<A>(op, v, static_cast<A>(alpha)));
+      else if constexpr (std::is_floating_point_v<A>) out[i] = static_cast<T>(unary<A>(op, v, A(alpha), A(beta)));
+    }
+    return {};
+  };
+  return is_any_unary(op) ? dispatch_number(x.dtype, loop) : dispatch_float(x.dtype, loop);
+}
+
+Status run_not(KernelContext&, const KernelArgs& k) {
+  for (int64_t i = 0; i < k.out[0].count(); ++i) k.out[0].as<uint8_t>()[i] = !k.in[0].as<uint8_t>()[i];
+  return {};
+}
+Status run_bitwise_not(KernelContext&, const KernelArgs& k) {
+  for (int64_t i = 0; i < k.out[0].bytes(); ++i) k.out[0].as<uint8_t>()[i] = static_cast<uint8_t>(~k.in[0].as<uint8_t>()[i]);
+  return {};
+}
+
+template <bool nan> Status run_predicate(KernelContext&, const KernelArgs& k) {
+  int64_t sides = nan ? 0 : k.get<ModeAttrs>().flag;
+  const TensorView& x = k.in[0];
+  for (int64_t i = 0; i < x.count(); ++i) {
+    double v = x.dtype == DType::kF64 ? x.as<double>()[i] : static_cast<double>(load_float(x.data, x.dtype, i));
+    bool hit = nan ? std::isnan(v) : std::isinf(v) && ((v > 0 && (sides & 1)) || (v < 0 && (sides & 2)));
+    k.out[0].as<uint8_t>()[i] = hit;
+  }
+  return {};
+}
+
+// --- Cast -------------------------------------------------------------------------------------------------------------
+
+// Float to integer as C does where that is defined; the nearest end of the range elsewhere, 0 for NaN.
+int64_t to_int(double v) {
+  if (std::isnan(v)) return 0;
+  if (v >= 9223372036854775807.0) return INT64_MAX;
+  if (v <= -9223372036854775808.0) return INT64_MIN;
+  return static_cast<int64_t>(v);
+}
+
+void store_int(void* p, DType t, int64_t i, int64_t v) {
+  switch (t) {
+    case DType::kBool: static_cast<uint8_t*>(p)[i] = v != 0; return;
+    case DType::kI8: case DType::kU8: static_cast<uint8_t*>(p)[i] = static_cast<uint8_t>(v); return;
+    case DType::kI16: case DType::kU16: static_cast<uint16_t*>(p)[i] = static_cast<uint16_t>(v); return;
+    case DType::kI32: case DType::kU32: static_cast<uint32_t*>(p)[i] = static_cast<uint32_t>(v); return;
+    case DType::kI64: case DType::kU64: static_cast<uint64_t*>(p)[i] = static_cast<uint64_t>(v); return;
+    case DType::kF64: static_cast<double*>(p)[i] = static_cast<double>(v); return;
+    case DType::kI4: case DType::kU4: store_float(p, t, i, static_cast<float>(v & 15)); return;
+    default: store_float(p, t, i, static_cast<float>(v));
+  }
+}
+
+// fp8 overflow: the largest finite number if saturating, else NaN (E4M3) or infinity (E5M2).
+float fp8_input(float v, const CastAttrs& a) {
+  if (a.to != DType::kF8E4M3 && a.to != DType::kF8E5M2) return v;
+  float top = a.to == DType::kF8E4M3 ? 448.0f : 57344.0f, round_up = a.to == DType::kF8E4M3 ? 464.0f : 61440.0f;
+  if (std::isnan(v)) return v;
+  if (a.saturate) return std::clamp(v, -top, top);
+  bool over = a.to == DType::kF8E4M3 ? std::fabs(v) > round_up : std::fabs(v) >= round_up;
+  if (over || std::isinf(v)) return a.to == DType::kF8E4M3 ? std::copysign(NAN, v) : std::copysign(INFINITY, v);
+  return v;
+}
+
+Status run_cast(KernelContext&, const KernelArgs& k) {
+  const auto& a = k.get<CastAttrs>();
+  const TensorView &x = k.in[0], &y = k.out[0];
+  if (x.dtype == DType::kString || y.dtype == DType::kString) return no_dtype(DType::kString);
+  int64_t n = y.count();
+  bool to_float_type = is_float(y.dtype);
+  for (int64_t i = 0; i < n; ++i) {
+    if (!is_float(x.dtype)) {
+      if (x.dtype == DType::kU64 && to_float_type) {
+        auto v = static_cast<double>(x.as<uint64_t>()[i]);
+        y.dtype == DType::kF64 ? void(y.as<double>()[i] = v) : store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+        continue;
+      }
+      int64_t v = load_int(x.data, x.dtype, i);
+      if (to_float_type && y.dtype != DType::kF64) store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+      else store_int(y.data, y.dtype, i, v);
+      continue;
+    }
+    double v = x.dtype == DType::kF64 ? x.as<double>()[i] : static_cast<double>(load_float(x.data, x.dtype, i));
+    if (y.dtype == DType::kF64) y.as<double>()[i] = v;
+    else if (to_float_type) store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+    else if (y.dtype == DType::kBool) y.as<uint8_t>()[i] = v != 0;
+    else if (y.dtype == DType::kU64 && v >= 9223372036854775808.0)
+      y.as<uint64_t>()[i] = v >= 18446744073709551615.0 ? UINT64_MAX : static_cast<uint64_t>(v);
+    else store_int(y.data, y.dtype, i, to_int(v));
+  }
+  return {};
+}
+
+// --- two operands -----------------------------------------------------------------------------------------------------
+
+template <class T, class R, class F> void broadcast_binary(const KernelArgs& k, F&& f) {
+  const TensorView &a = k.in[0], &b = k.in[1], &y = k.out[0];
+  const T *x = a.as<T>(), *z = b.as<T>();
+  R* out = y.as<R>();
+  if (a.shape == y.shape && b.shape == y.shape) {
+    for (int64_t i = 0, n = y.count(); i < n; ++i) out[i] = f(x[i], z[i]);
+  } else {
+    Dims strides[] = {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)};
+    walk(y.shape, strides, [&](int64_t i, int64_t j) { *out++ = f(x[i], z[j]); });
+  }
+}
+
+template <class A> A power(A a, A b) {
+  if constexpr (std::is_floating_point_v<A>) return std::pow(a, b);
+  else return static_cast<A>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+}
+
+template <class A> A modulo(A a, A b, bool c_style) {
+  if constexpr (std::is_floating_point_v<A>) {
+    A r = std::fmod(a, b);
+    if (!c_style && r != 0 && (r < 0) != (b < 0)) r += b;
+    return r;
+  } else {
+    if (b == 0) return 0;
+    if constexpr (std::is_signed_v<A>) {
+      if (b == A(-1)) return 0;
+    }
+    A r = static_cast<A>(a % b);
+    if (!c_style && r != 0 && (r < 0) != (b < 0)) r = static_cast<A>(r + b);
+    return r;
+  }
+}
+
+// Integer arithmetic wraps (through the unsigned type); division by zero gives 0.
+template <class A> A arithmetic(OpId op, A a, A b, bool flag) {
+  constexpr bool fl = std::is_floating_point_v<A>;
+  using U = typename std::conditional_t<fl, Tag<A>, std::conditional_t<(sizeof(A) < 4), Tag<uint32_t>, std::make_unsigned<std::conditional_t<fl, int, A>>>>::type;
+  switch (op) {
+    case OpId::kAdd: return static_cast<A>(static_cast<U>(a) + static_cast<U>(b));
+    case OpId::kSub: return static_cast<A>(static_cast<U>(a) - static_cast<U>(b));
+    case OpId::kMul: return static_cast<A>(static_cast<U>(a) * static_cast<U>(b));
+    case OpId::kDiv:
+      if constexpr (!fl) {
+        if (b == 0) return 0;
+        if constexpr (std::is_signed_v<A>) {
+          if (b == A(-1)) return static_cast<A>(U(0) - static_cast<U>(a));
+        }
+      }
+      return static_cast<A>(a / b);
+    case OpId::kMod: return modulo(a, b, flag);
+    case OpId::kPow: return power(a, b);
+    case OpId::kMin:
+      if constexpr (fl) { if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b; }
+      return std::min(a, b);
+    case OpId::kMax:
+      if constexpr (fl) { if (std::isnan(a) || std::isnan(b)) return std::isnan(a) ? a : b; }
+      return std::max(a, b);
+    case OpId::kPRelu: return a < A(0) ? static_cast<A>(a * b) : a;
+    default: return a;
+  }
+}
+
+template <OpId op> Status run_arithmetic(KernelContext&, const KernelArgs& k) {
+  bool flag = false;
+  if (auto* m = std::get_if<ModeAttrs>(k.attrs)) flag = m->flag != 0;
+  return dispatch_number(k.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
+    using A = Acc<T>;
+    broadcast_binary<T, T>(k, [&](T a, T b) { return static_cast<T>(arithmetic<A>(op, static_cast<A>(a), static_cast<A>(b), flag)); });
+    return {};
+  });
+}
+
+// The exponent may have another type than the base.
+Status run_pow(KernelContext& c, const KernelArgs& k) {
+  const TensorView &a = k.in[0], &b = k.in[1], &y = k.out[0];
+  if (a.dtype == b.dtype) return run_arithmetic<OpId::kPow>(c, k);
+  return dispatch_number(a.dtype, [&]<class T>(Tag<T>) -> Status {
+    return dispatch_number(b.dtype, [&]<class E>(Tag<E>) -> Status {
+      T* out = y.as<T>();
+      Dims strides[] = {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)};
+      walk(y.shape, strides, [&](int64_t i, int64_t j) {
+        *out++ = static_cast<T>(static_cast<Acc<T>>(std::pow(static_cast<double>(a.as<T>()[i]), static_cast<double>(b.as<E>()[j]))));
+      });
+      return {};
+    });
+  });
+}
+
+template <OpId op> Status run_compare(KernelContext&, const KernelArgs& k) {
+  auto loop = [&]<class T>(Tag<T>) -> Status {
+    using A = Acc<T>;
+    broadcast_binary<T, uint8_t>(k, [](T a, T b) -> uint8_t {
+      A x = static_cast<A>(a), y = static_cast<A>(b);
+      switch (op) {
+        case OpId::kEqual: return x == y;
+        case OpId::kLess: return x < y;
+        case OpId::kLessOrEqual: return x <= y;
+        case OpId::kGreater: return x > y;
+        default: return x >= y;
+      }
+    });
+    return {};
+  };
+  if (k.in[0].dtype == DType::kBool) return loop(Tag<boolean>{});
+  return dispatch_number(k.in[0].dtype, loop);
+}
+
+template <OpId op> Status run_logic(KernelContext&, const KernelArgs& k) {
+  broadcast_binary<uint8_t, uint8_t>(k, [](uint8_t a, uint8_t b) -> uint8_t {
+    bool x = a != 0, y = b != 0;
+    return op == OpId::kAnd ? x && y : op == OpId::kOr ? x || y : x != y;
+  });
+  return {};
+}
+
+template <OpId op> Status run_bits(KernelContext&, const KernelArgs& k) {
+  bool left = false;
+  if (auto* m = std::get_if<ModeAttrs>(k.attrs)) left = m->mode == "LEFT";
+  return dispatch_width(k.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
+    broadcast_binary<T, T>(k, [&](T a, T b) -> T {
+      switch (op) {
+        case OpId::kBitwiseAnd: return a & b;
+        case OpId::kBitwiseOr: return a | b;
+        case OpId::kBitwiseXor: return a ^ b;
+        default:
+          if (b >= sizeof(T) * 8) return 0;
+          return static_cast<T>(left ? static_cast<uint64_t>(a) << b : static_cast<uint64_t>(a) >> b);
+      }
+    });
+    return {};
+  });
+}
+
+Status run_where(KernelContext&, const KernelArgs& k) {
+  const TensorView &c = k.in[0], &a = k.in[1], &b = k.in[2], &y = k.out[0];
+  return dispatch_width(y.dtype, [&]<class T>(Tag<T>) -> Status {
+    T* out = y.as<T>();
+    Dims strides[] = {broadcast_strides(c.shape, y.shape), broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)};
+    walk(y.shape, strides, [&](int64_t i, int64_t j, int64_t l) { *out++ = c.as<uint8_t>()[i] ? a.as<T>()[j] : b.as<T>()[l]; });
+    return {};
+  });
+}
+
+// --- fused chains -----------------------------------------------------------------------------------------------------
+
+float chain_op(OpId op, float a, float b, float alpha, float beta) {
+  const OpDef& d = op_def(op);
+  if (d.min_inputs == 1) return is_any_unary(op) ? any_unary<float>(op, a, alpha) : unary<float>(op, a, alpha, beta);
+  return arithmetic<float>(op, a, b, false);
+}
+
+Status run_chain(KernelContext&, const KernelArgs& k) {
+  const auto& p = k.get<PointwiseAttrs>();
+  std::vector<OpId> ops;
+  for (const std::string& name : p.ops) {
+    auto id = op_from_name(name);
+    if (!id || !op_def(*id).is(kPointwise)) return internal("pointwise chain names '" + name + "'");
+    ops.push_back(*id);
+  }
+  size_t inputs = k.in.size();
+  std::vector<Dims> strides;
+  for (const TensorView& v : k.in) {
+    if (v.dtype != DType::kF32) return no_dtype(v.dtype);
+    strides.push_back(broadcast_strides(v.shape, k.out[0].shape));
+  }
+  const Dims& shape = k.out[0].shape;
+  Dims own = strides_of(shape);
+  std::vector<float> reg(inputs + ops.size());
+  for (int64_t i = 0, n = shape.count(); i < n; ++i) {
+    for (size_t j = 0; j < inputs; ++j) {
+      int64_t at = 0;
+      for (int d = 0; d < shape.rank; ++d) at += i / own[d] % shape[d] * strides[j][d];
+      reg[j] = k.in[j].as<float>()[at];
+    }
+    for (size_t j = 0; j < ops.size(); ++j)
+      reg[inputs + j] = chain_op(ops[j], reg[static_cast<size_t>(p.a[j])], p.b[j] < 0 ? 0 : reg[static_cast<size_t>(p.b[j])],
+                                 p.alpha[j], p.beta[j]);
+    k.out[0].as<float>()[i] = reg.back();
+  }
+  return {};
+}
+
+template <OpId... ops> void add_unaries(Registry& r) { (add_plain(r, ops, run_unary<ops>), ...); }
+template <OpId... ops> void add_arithmetic(Registry& r) { (add_plain(r, ops, run_arithmetic<ops>), ...); }
+template <OpId... ops> void add_compares(Registry& r) { (add_plain(r, ops, run_compare<ops>), ...); }
+template <OpId... ops> void add_bits(Registry& r) { (add_plain(r, ops, run_bits<ops>), ...); }
+template <OpId... ops> void add_logic(Registry& r) { (add_plain(r, ops, run_logic<ops>), ...); }
+
+}  // namespace
+
+void add_pointwise(Registry& r) {
+  using enum OpId;
+  add_unaries<kAbs, kNeg, kExp, kLog, kSqrt, kReciprocal, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh,
+              kAsinh, kAcosh, kAtanh, kErf, kFloor, kCeil, kRound, kSign, kRelu, kSigmoid, kSilu, kSoftplus, kSoftsign,
+              kHardSwish, kMish, kGelu, kLeakyRelu, kElu, kCelu, kSelu, kHardSigmoid, kThresholdedRelu>(r);
+  add_plain(r, kNot, run_not);
+  add_plain(r, kBitwiseNot, run_bitwise_not);
+  add_plain(r, kIsNaN, run_predicate<true>);
+  add_plain(r, kIsInf, run_predicate<false>);
+  add_plain(r, kCast, run_cast);
+  add_arithmetic<kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPRelu>(r);
+  add_plain(r, kPow, run_pow);
+  add_compares<kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual>(r);
+  add_logic<kAnd, kOr, kXor>(r);
+  add_bits<kBitwiseAnd, kBitwiseOr, kBitwiseXor, kBitShift>(r);
+  add_plain(r, kWhere, run_where);
+  add_plain(r, kPointwise, run_chain);
+}
+
+}  // namespace brisk::ref
