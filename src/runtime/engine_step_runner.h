@@ -1,0 +1,24 @@
+// StepRunner over an executor: the real thing.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "runtime/executor.h"
+#include "runtime/step_runner.h"
+
+namespace brisk {
+
+struct StepRunnerOptions {
+  StepLimits limits;                // blocks: 0 = from memory_bytes
+  std::optional<DType> kv_dtype;    // overrides what the engine was built for
+};
+
+// Bytes of paged state that one block of kBlockTokens tokens takes over all layers.
+int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype = std::nullopt);
+
+// Allocates all state and buffers for the limits; nothing is allocated by submit() or wait().
+Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const Engine> engine, KernelContext context,
+                                                     const StepRunnerOptions& options);
+
+}  // namespace brisk
