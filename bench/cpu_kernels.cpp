@@ -1,0 +1,121 @@
+// Kernels of the CPU backend against the bounds of the machine, measured in the same run: percent of the peak of the
+// instruction that binds (register-only loop) or, for few rows, of the read bandwidth over as many bytes.
+// usage: cpu_kernels [threads, 0 = all] [filter]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/cpu/linear.h"
+#include "bench/cpu_limits.h"
+
+using namespace brisk::cpu;
+
+namespace {
+
+double best_seconds(const std::function<void()>& f, double budget = 0.1) {
+  f();
+  double best = 1e9, total = 0;
+  for (int i = 0; i < 1000 && (total < budget || i < 3); i++) {
+    auto t = std::chrono::steady_clock::now();
+    f();
+    double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - t).count();
+    best = std::min(best, s);
+    total += s;
+  }
+  return best;
+}
+
+struct Aligned {
+  std::byte* p;
+  explicit Aligned(size_t n) : p(static_cast<std::byte*>(std::aligned_alloc(64, (n + 127) / 64 * 64))) {
+    std::memset(p, 0, n);
+  }
+  ~Aligned() { std::free(p); }
+};
+
+struct Case {
+  const char* name;
+  WeightLayout layout;
+  Arithmetic arithmetic;
+  Peak peak;
+};
+
+void bench_linear(const KernelTable& t, ThreadPool& pool, Case c, int64_t m, int64_t n, int64_t k) {
+  c.layout.n = n;
+  c.layout.k = k;
+  if (!find_tile_kernel(t, c.layout, c.arithmetic)) return;
+  bool decode = m <= 16;  // then enough copies of the weight that memory is read, not cache
+  int64_t bytes = c.layout.bytes(), copies = decode ? std::clamp<int64_t>((int64_t{256} << 20) / bytes, 1, 200) : 1;
+  int64_t stride = (bytes + 63) / 64 * 64;
+  Aligned w(static_cast<size_t>(stride * copies)), q(act_form(c.layout).bytes(m));
+  std::vector<float> x(static_cast<size_t>(m * k)), y(static_cast<size_t>(m * c.layout.outputs()));
+  std::vector<uint16_t> rounded(static_cast<size_t>(m * (k + 1)));
+  std::mt19937 rng(1);
+  for (float& v : x) v = float(int(rng() % 2001) - 1000) / 1000;
+  LinearCall call;
+  call.layout = &c.layout;
+  call.arithmetic = c.arithmetic;
+  call.m = m;
+  call.x = x.data();
+  call.ldx = k;
+  if (c.arithmetic == Arithmetic::kBf16Dot) call.x = rounded.data(), call.ldx = (k + 1) / 2 * 2;
+  if (c.arithmetic == Arithmetic::kInt8) call.q = QuantizedRows(act_form(c.layout), m, q.p);
+  call.y = y.data();
+  call.ldy = c.layout.outputs();
+  double bound = 0, seconds = 1e9;
+  for (int round = 0; round < 3; round++) {  // bound and kernel in turn: a busy neighbour hits both
+    bound = std::max(bound, decode ? read_bandwidth(pool, w.p, size_t(stride * copies)) : peak_ops(t.isa, c.peak, pool));
+    seconds = std::min(seconds, best_seconds([&] {
+      for (int64_t i = 0; i < copies; i++) {
+        call.weight = w.p + i * stride;
+        if (c.arithmetic == Arithmetic::kInt8) quantize_rows(t, x.data(), k, call.q, pool);
+        if (c.arithmetic == Arithmetic::kBf16Dot) round_rows_bf16(t, x.data(), k, m, k, rounded.data(), pool);
+        linear(t, call, pool);
+      }
+    }));
+  }
+  double done = decode ? double(bytes * copies) : 2.0 * double(m) * double(n) * double(k);
+  std::printf("%-10s m%-4lld n%-5lld k%-5lld %9.2f us %7.1f of %7.1f %s %5.1f %%\n", c.name, (long long)m, (long long)n,
+              (long long)k, seconds / double(copies) * 1e6, done / seconds / 1e9, bound / 1e9, decode ? "GB/s" : "Gop/s",
+              100 * done / seconds / bound);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  ThreadPool pool(argc > 1 ? std::atoi(argv[1]) : 0);
+  std::string filter = argc > 2 ? argv[2] : "";
+  auto isa = active_isa();
+  if (!isa) {
+    std::puts("cpu_kernels: this processor has no instruction set with kernels");
+    return 1;
+  }
+  const KernelTable& t = kernels(*isa);
+  std::printf("isa %s, %d threads\n", std::string(isa_name(*isa)).c_str(), pool.size());
+  const WeightLayout f32, bf16{WeightKind::kBf16}, i8{WeightKind::kInt8}, i8g{WeightKind::kInt8, 0, 0, 32};
+  const WeightLayout i4{WeightKind::kInt4, 0, 0, 32}, i4z{WeightKind::kInt4, 0, 0, 32, GroupTerm::kZero},
+      i4m{WeightKind::kInt4, 0, 0, 32, GroupTerm::kMinimum}, i4g128{WeightKind::kInt4, 0, 0, 128};
+  const Case cases[] = {
+      {"fp32", f32, Arithmetic::kFloat, Peak::kFma},        {"bf16", bf16, Arithmetic::kFloat, Peak::kFma},
+      {"bf16dot", bf16, Arithmetic::kBf16Dot, Peak::kBf16}, {"int8w", i8, Arithmetic::kFloat, Peak::kFma},
+      {"int8w.g32", i8g, Arithmetic::kFloat, Peak::kFma},   {"int8", i8, Arithmetic::kInt8, Peak::kInt8},
+      {"int8.g32", i8g, Arithmetic::kInt8, Peak::kInt8},    {"int4.g32", i4, Arithmetic::kInt8, Peak::kInt8},
+      {"int4z.g32", i4z, Arithmetic::kInt8, Peak::kInt8},   {"int4m.g32", i4m, Arithmetic::kInt8, Peak::kInt8},
+      {"int4.g128", i4g128, Arithmetic::kInt8, Peak::kInt8}};
+  for (const Case& c : cases) {
+    if (std::string(c.name).find(filter) != 0) continue;
+    bench_linear(t, pool, c, 512, 1536, 576);
+    bench_linear(t, pool, c, 512, 576, 1536);
+    bench_linear(t, pool, c, 512, 4096, 1024);
+    bench_linear(t, pool, c, 1, 1536, 576);
+    bench_linear(t, pool, c, 1, 4096, 4096);
+    bench_linear(t, pool, c, 8, 4096, 1024);
+  }
+}

@@ -1,0 +1,61 @@
+// Body of kernels_<isa>.cpp: expects BRISK_CPU_NS (a namespace of its own for the set, so that no inline function
+// compiled with its flags can be picked by the linker for another one) and BRISK_CPU_LANES. For the same reason nothing
+// here uses functions of the standard library.
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backend/cpu/kernel_table.h"
+#include "backend/cpu/pack.h"
+#include "backend/cpu/quantize_act.h"
+
+#define BRISK_INLINE inline __attribute__((always_inline))
+
+namespace brisk::cpu::BRISK_CPU_NS {
+namespace {
+
+#if BRISK_CPU_LANES == 16
+#include "backend/cpu/vec_avx512.h"
+#else
+#include "backend/cpu/vec_avx2.h"
+#endif
+#include "backend/cpu/math_kernels.h"
+
+#include "backend/cpu/gemm_tiles.h"
+// clang-format keeps this order: the tiles use what is above
+#include "backend/cpu/epilogue_kernels.h"
+#include "backend/cpu/gemm_fp32.h"
+#include "backend/cpu/gemm_int4.h"
+#include "backend/cpu/gemm_int8.h"
+#include "backend/cpu/quantize_kernels.h"
+
+KernelTable make_table(Isa isa) {
+  KernelTable t{};
+  t.isa = isa;
+  t.f32 = tile_kernel<TileF32>();
+  t.bf16 = tile_kernel<TileBf16>();
+#if defined(BRISK_HAS_BF16_DOT)
+  t.bf16_dot = tile_kernel<TileBf16Dot>();
+#endif
+  t.int8w_channel = tile_kernel<TileInt8wChannel>();
+  t.int8w_group32 = tile_kernel<TileInt8wGroup32>();
+  t.int8_channel = tile_kernel<TileInt8Channel>();
+  t.int8_group32 = tile_kernel<TileInt8Group32>();
+  t.int4[0][0] = tile_kernel<TileInt4<32, GroupTerm::kSymmetric>>();
+  t.int4[0][1] = tile_kernel<TileInt4<64, GroupTerm::kSymmetric>>();
+  t.int4[0][2] = tile_kernel<TileInt4<128, GroupTerm::kSymmetric>>();
+  t.int4[1][0] = tile_kernel<TileInt4<32, GroupTerm::kZero>>();
+  t.int4[1][1] = tile_kernel<TileInt4<64, GroupTerm::kZero>>();
+  t.int4[1][2] = tile_kernel<TileInt4<128, GroupTerm::kZero>>();
+  t.int4[2][0] = tile_kernel<TileInt4<32, GroupTerm::kMinimum>>();
+  t.int4[2][1] = tile_kernel<TileInt4<64, GroupTerm::kMinimum>>();
+  t.int4[2][2] = tile_kernel<TileInt4<128, GroupTerm::kMinimum>>();
+  t.epilogue = &epilogue;
+  t.quantize_row = &quantize_row;
+  t.round_row_bf16 = &round_row_bf16;
+  return t;
+}
+
+}  // namespace
+}  // namespace brisk::cpu::BRISK_CPU_NS

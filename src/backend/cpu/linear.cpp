@@ -1,0 +1,145 @@
+#include "backend/cpu/linear.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace brisk::cpu {
+namespace {
+
+// A panel's part of K that is worked on at once stays in half of a 48 KiB first-level cache, the rows of a block (their
+// whole K, at most 96 x 1536 floats = 590 KB) in the second.
+constexpr int64_t kPanelBlockBytes = 24 * 1024;
+constexpr int64_t kBlockRows = 96;
+constexpr int64_t kChunksPerThread = 8;
+
+struct Job {
+  const LinearCall& c;
+  const KernelTable& t;
+  const TileKernel& kernel;
+  int64_t row_blocks = 1, panels = 0, panels_per_chunk = 1, chunks_per_block = 1;
+  int64_t k = 0;        // as the kernel counts it: padded for integer activations
+  int64_t k_block = 0;
+
+  Job(const LinearCall& call, const KernelTable& table, const TileKernel& tile, int threads)
+      : c(call), t(table), kernel(tile) {
+    const WeightLayout& w = *c.layout;
+    panels = w.panels();
+    row_blocks = ceil_div(c.m, kBlockRows);
+    k = c.arithmetic == Arithmetic::kInt8 ? w.padded_k() : w.k;
+    int64_t bytes_per_128 = w.unit_bytes() * 128 / w.unit_k();
+    k_block = c.m <= kernel.max_rows ? k : std::max<int64_t>(1, kPanelBlockBytes / bytes_per_128) * 128;
+    panels_per_chunk = std::clamp<int64_t>(row_blocks * panels / (threads * kChunksPerThread), 1, panels);
+    chunks_per_block = ceil_div(panels, panels_per_chunk);
+  }
+
+  void run_chunk(int64_t chunk) const {
+    int64_t row = chunk / chunks_per_block * kBlockRows, first = chunk % chunks_per_block * panels_per_chunk;
+    int64_t rows = std::min(kBlockRows, c.m - row);
+    alignas(64) float acc[kBlockRows * kPanel];
+    for (int64_t p = first; p < std::min(panels, first + panels_per_chunk); p++) {
+      for (int64_t k0 = 0; k0 < k; k0 += k_block) multiply(p, row, rows, k0, acc);
+      finish(p, row, rows, acc);
+    }
+  }
+
+  // Adds K block k0 of panel p to the accumulators of a block of rows, in tiles of nearly equal height.
+  void multiply(int64_t p, int64_t row, int64_t rows, int64_t k0, float* acc) const {
+    const WeightLayout& w = *c.layout;
+    TileCall tile;
+    tile.w = c.weight + p * w.panel_bytes() + k0 / w.unit_k() * w.unit_bytes();
+    tile.k = std::min(k_block, k - k0);
+    tile.first = k0 == 0;
+    int64_t tiles = ceil_div(rows, kernel.max_rows);
+    for (int64_t i = 0, done = 0; i < tiles; i++) {
+      tile.rows = static_cast<int>(rows * (i + 1) / tiles - done);
+      tile.acc = acc + done * kPanel;
+      set_rows(tile, row + done, k0);
+      kernel.run(tile);
+      done += tile.rows;
+    }
+  }
+
+  void set_rows(TileCall& tile, int64_t row, int64_t k0) const {
+    if (c.arithmetic != Arithmetic::kInt8) {
+      int64_t size = c.arithmetic == Arithmetic::kFloat ? 4 : 2;
+      tile.a = static_cast<const std::byte*>(c.x) + (row * c.ldx + k0) * size;
+      tile.lda = c.ldx;
+      return;
+    }
+    const ActForm& f = c.q.form;
+    tile.a = c.q.q + row * f.padded_k + k0;
+    tile.lda = f.padded_k;
+    tile.a_scale = c.q.scale + row * f.groups() + k0 / 64;
+    tile.ld_scale = f.groups();
+    tile.a_sum = static_cast<const int32_t*>(c.q.sum) + row * f.sums_per_row() + k0 / f.sum_unit;
+    tile.ld_sum = f.sums_per_row();
+  }
+
+  void finish(int64_t p, int64_t row, int64_t rows, const float* acc) const {
+    const WeightLayout& w = *c.layout;
+    int64_t width = w.gated ? kPanel / 2 : kPanel, column = p * width;
+    EpilogueCall e;
+    e.acc = acc;
+    e.rows = static_cast<int>(rows);
+    e.n = static_cast<int>(std::min(width, w.outputs() - column));
+    if (w.channel_scales()) e.scale = reinterpret_cast<const float*>(c.weight + w.scales_offset()) + p * kPanel;
+    alignas(64) float bias[kPanel];
+    if (c.bias) {
+      for (int j = 0; j < kPanel; j++) {
+        int64_t r = w.row_of(p, j);
+        bias[j] = r < 0 ? 0.0f : c.bias[r];
+      }
+      e.bias = bias;
+    }
+    if (c.residual) e.residual = c.residual + row * c.ld_residual + column;
+    e.ld_residual = c.ld_residual;
+    e.y = c.y + row * c.ldy + column;
+    e.ldy = c.ldy;
+    e.out_scale = c.out_scale;
+    e.act = c.act;
+    e.gated = w.gated;
+    t.epilogue(e);
+  }
+};
+
+}  // namespace
+
+const TileKernel* find_tile_kernel(const KernelTable& t, const WeightLayout& w, Arithmetic arithmetic) {
+  const TileKernel* found = nullptr;
+  switch (w.kind) {
+    case WeightKind::kF32:
+      if (arithmetic == Arithmetic::kFloat) found = &t.f32;
+      break;
+    case WeightKind::kBf16:
+      if (arithmetic == Arithmetic::kFloat) found = &t.bf16;
+      if (arithmetic == Arithmetic::kBf16Dot) found = &t.bf16_dot;
+      break;
+    case WeightKind::kInt8:
+      if (arithmetic == Arithmetic::kFloat) found = w.group ? &t.int8w_group32 : &t.int8w_channel;
+      if (arithmetic == Arithmetic::kInt8) found = w.group ? &t.int8_group32 : &t.int8_channel;
+      break;
+    case WeightKind::kInt4:
+      if (arithmetic == Arithmetic::kInt8)
+        found = &t.int4[static_cast<int>(w.term)][w.group == 32 ? 0 : w.group == 64 ? 1 : 2];
+      break;
+  }
+  return found && found->run ? found : nullptr;
+}
+
+void linear(const KernelTable& t, const LinearCall& call, ThreadPool& pool) {
+  if (call.m <= 0) return;
+  Job job(call, t, *find_tile_kernel(t, *call.layout, call.arithmetic), pool.size());
+  pool.parallel_for(job.row_blocks * job.chunks_per_block, [&](int64_t chunk, int) { job.run_chunk(chunk); });
+}
+
+void round_rows_bf16(const KernelTable& t, const float* x, int64_t ldx, int64_t m, int64_t k, uint16_t* out,
+                     ThreadPool& pool) {
+  int64_t ld = align_up(k, 2), rows_per_chunk = std::max<int64_t>(1, 16384 / k);
+  pool.parallel_for(ceil_div(m, rows_per_chunk), [&](int64_t chunk, int) {
+    for (int64_t r = chunk * rows_per_chunk; r < std::min(m, (chunk + 1) * rows_per_chunk); r++)
+      t.round_row_bf16(x + r * ldx, k, out + r * ld);
+  });
+}
+
+}  // namespace brisk::cpu
