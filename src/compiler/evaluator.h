@@ -1,0 +1,12 @@
+// Runs a graph on given inputs with the runtime: constant folding, calibration, differential checks.
+#pragma once
+#include "ir/graph.h"
+#include "kernel/kernel.h"
+#include "tensor/device.h"
+
+namespace brisk {
+
+// The registry and device must outlive the evaluator; the device must be host-accessible.
+std::unique_ptr<Evaluator> make_evaluator(const Registry& registry, std::shared_ptr<Device> device, KernelContext context);
+
+}  // namespace brisk
