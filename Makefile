@@ -1,6 +1,6 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 .DEFAULT_GOAL := build
-.PHONY: help build test setup asan tsan gcc12 clean
+.PHONY: help build test setup asan tsan gcc12 fuzz clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -24,6 +24,10 @@ gcc12: ## the same with GCC 12
 	@tools/setup.sh gcc12
 	@tools/build.sh $@
 	@tools/unit_tests.sh build-$@
+
+fuzz: ## every fuzzer for a minute, under libFuzzer and the address sanitizer
+	@tools/setup.sh sanitize
+	@tools/fuzz.sh
 
 clean: ## remove every build folder
 	rm -rf build build-*
