@@ -1,0 +1,73 @@
+// The passes, in order. Adding one: write passes/<name>.cpp, declare it in passes/all.h, add a row here.
+#include <algorithm>
+#include <chrono>
+
+#include "passes/all.h"
+#include "passes/pass.h"
+
+namespace brisk {
+namespace {
+
+constexpr Pass kPipeline[] = {
+    {"fold-constants", "nodes whose operands are all constant become constants", passes::fold_constants},
+    {"remove-identity", "Identity and same-type Cast disappear", passes::remove_identity},
+    {"merge-common", "equal nodes on equal operands become one", passes::merge_common},
+    {"matmul-to-linear", "MatMul by a constant matrix becomes Linear on packed weights", passes::matmul_to_linear},
+    {"recognize-silu", "x * Sigmoid(x) becomes Silu(x)", passes::recognize_silu},
+    {"gather-before-head", "rows that need logits are picked before the head, not after", passes::gather_before_head},
+    {"fuse-rope", "rotary embedding of q and k moves into attention", passes::fuse_rope},
+    {"merge-qkv", "the q, k and v projections become one Linear", passes::merge_qkv},
+    {"fuse-gated-mlp", "Silu(gate) * up becomes one Linear with interleaved rows", passes::fuse_gated_mlp},
+    {"fuse-bias", "a constant row added to a Linear becomes its bias", passes::fuse_bias},
+    {"fuse-residual", "the residual is added by the Linear that feeds it", passes::fuse_residual},
+    {"fuse-norm", "RmsNorm becomes the prologue of the Linear that reads it", passes::fuse_norm},
+    {"fuse-pointwise", "chains of pointwise operators become one loop", passes::fuse_pointwise},
+    {"remove-dead", "nodes whose results nobody reads disappear", passes::remove_dead},
+};
+
+int64_t count(const Graph& g) {
+  auto n = static_cast<int64_t>(g.nodes.size());
+  for (const Node& node : g.nodes)
+    for (const Graph& b : node.blocks) n += count(b);
+  return n;
+}
+
+Result<int> run_everywhere(const Pass& p, Graph& g, PassContext& c) {
+  int total = 0;
+  for (Node& n : g.nodes)
+    for (Graph& b : n.blocks) {
+      BRISK_ASSIGN(int inner, run_everywhere(p, b, c));
+      total += inner;
+    }
+  BRISK_ASSIGN(int own, p.run(g, c));
+  return total + own;
+}
+
+}  // namespace
+
+std::span<const Pass> pipeline() { return kPipeline; }
+
+Result<std::vector<PassReport>> run_pipeline(Graph& g, PassContext& c, const PipelineOptions& o) {
+  auto known = [](const std::string& name) {
+    return std::any_of(std::begin(kPipeline), std::end(kPipeline), [&](const Pass& p) { return name == p.name; });
+  };
+  for (auto& name : o.disabled)
+    if (!known(name)) return invalid("no pass '" + name + "'");
+  if (!o.dump_after.empty() && o.dump_after != "all" && !known(o.dump_after)) return invalid("no pass '" + o.dump_after + "'");
+
+  BRISK_TRY(verify(g, "import"));
+  if (o.dump && o.dump_after == "all") o.dump("import", print(g));
+  std::vector<PassReport> reports;
+  for (const Pass& p : kPipeline) {
+    if (o.disabled.count(p.name)) continue;
+    auto start = std::chrono::steady_clock::now();
+    BRISK_ASSIGN(int rewrites, run_everywhere(p, g, c));
+    BRISK_TRY(verify(g, p.name));
+    std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
+    reports.push_back({p.name, rewrites, count(g), ms.count()});
+    if (o.dump && (o.dump_after == "all" || o.dump_after == p.name)) o.dump(p.name, print(g));
+  }
+  return reports;
+}
+
+}  // namespace brisk

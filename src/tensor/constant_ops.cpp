@@ -1,0 +1,93 @@
+#include "tensor/constant_ops.h"
+
+#include <algorithm>
+
+namespace brisk {
+namespace {
+
+constexpr Buffer Constant::*kPlanes[] = {&Constant::data, &Constant::scales, &Constant::offsets};
+
+int64_t rows_of(const Constant& c) {
+  int64_t k = c.shape.rank ? c.shape[c.shape.rank - 1] : 1;
+  return k ? c.count() / k : 0;
+}
+
+ConstantPtr pick_rows(const std::vector<const Constant*>& from, const std::vector<std::pair<size_t, int64_t>>& order,
+                      const Dims& shape) {
+  auto out = std::make_shared<Constant>();
+  out->dtype = from[0]->dtype;
+  out->shape = shape;
+  out->encoding = from[0]->encoding;
+  for (auto plane : kPlanes) {
+    std::vector<size_t> width;
+    for (auto* c : from) {
+      int64_t rows = rows_of(*c);
+      width.push_back(rows ? (c->*plane).bytes.size() / static_cast<size_t>(rows) : 0);
+    }
+    std::vector<std::byte> bytes(order.size() * width[0]);
+    auto* to = bytes.data();
+    for (auto& [source, row] : order) {
+      if (width[source]) std::memcpy(to, (from[source]->*plane).bytes.data() + static_cast<size_t>(row) * width[source], width[source]);
+      to += width[source];
+    }
+    if (!bytes.empty()) (*out).*plane = Buffer::of(std::move(bytes));
+  }
+  return out;
+}
+
+Status alike(const Constant& a, const Constant& b) {
+  if (a.dtype != b.dtype || !(a.encoding == b.encoding) || a.shape.rank != 2 || b.shape.rank != 2 || a.shape[1] != b.shape[1])
+    return invalid("weights differ in form: " + to_string(a.shape) + " " + to_string(a.encoding) + " and " +
+                   to_string(b.shape) + " " + to_string(b.encoding));
+  return {};
+}
+
+}  // namespace
+
+Result<ConstantPtr> concat_rows(const std::vector<ConstantPtr>& parts) {
+  std::vector<const Constant*> from;
+  std::vector<std::pair<size_t, int64_t>> order;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    BRISK_TRY(alike(*parts[0], *parts[i]));
+    from.push_back(parts[i].get());
+    for (int64_t r = 0; r < parts[i]->shape[0]; ++r) order.emplace_back(i, r);
+  }
+  return pick_rows(from, order, {static_cast<int64_t>(order.size()), parts[0]->shape[1]});
+}
+
+Result<ConstantPtr> interleave_rows(const ConstantPtr& a, const ConstantPtr& b) {
+  BRISK_TRY(alike(*a, *b));
+  if (a->shape[0] != b->shape[0]) return invalid("weights of " + std::to_string(a->shape[0]) + " and " + std::to_string(b->shape[0]) + " rows");
+  std::vector<std::pair<size_t, int64_t>> order;
+  for (int64_t r = 0; r < a->shape[0]; ++r) order.emplace_back(0, r), order.emplace_back(1, r);
+  return pick_rows({a.get(), b.get()}, order, {2 * a->shape[0], a->shape[1]});
+}
+
+ConstantPtr permute_rows(const Constant& c, const std::vector<int64_t>& order) {
+  std::vector<std::pair<size_t, int64_t>> rows;
+  for (int64_t r : order) rows.emplace_back(0, r);
+  return pick_rows({&c}, rows, c.shape);
+}
+
+ConstantPtr transposed(const Constant& c) {
+  int64_t rows = c.shape[0], columns = c.shape[1], size = dtype_bits(c.dtype) / 8;
+  std::vector<std::byte> bytes(static_cast<size_t>(c.count() * size));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t j = 0; j < columns; ++j)
+      std::memcpy(bytes.data() + (j * rows + r) * size, c.data.bytes.data() + (r * columns + j) * size, static_cast<size_t>(size));
+  auto out = std::make_shared<Constant>();
+  out->dtype = c.dtype;
+  out->shape = {columns, rows};
+  out->data = Buffer::of(std::move(bytes));
+  return out;
+}
+
+bool same_content(const Constant& a, const Constant& b) {
+  if (a.dtype != b.dtype || !(a.shape == b.shape) || !(a.encoding == b.encoding)) return false;
+  return std::all_of(std::begin(kPlanes), std::end(kPlanes), [&](auto plane) {
+    auto x = (a.*plane).bytes, y = (b.*plane).bytes;
+    return x.size() == y.size() && (x.data() == y.data() || std::equal(x.begin(), x.end(), y.begin()));
+  });
+}
+
+}  // namespace brisk
