@@ -1,0 +1,33 @@
+// Finds added tokens in a text: leftmost, then longest.
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "text/tokenizer_model.h"
+#include "text/tokenizer_vocab.h"
+
+namespace brisk {
+
+struct TextPart {
+  size_t begin = 0, end = 0;  // bytes
+  int32_t id = -1;            // an added token, or -1: text
+};
+
+class AddedTokenMatcher {
+ public:
+  // patterns[i] is what token i looks like in the text; an empty one is never found.
+  void reset(std::vector<AddedToken> tokens, const std::vector<std::string>& patterns);
+  bool empty() const { return tokens_.empty(); }
+  // Cuts the text into tokens and what is between them; no part is empty.
+  void split(std::string_view text, bool parse_special, std::vector<TextPart>& parts) const;
+
+ private:
+  std::vector<AddedToken> tokens_;
+  StringPool pool_;
+  PrefixIndex index_;
+  bool starts_[256] = {};
+};
+
+}  // namespace brisk

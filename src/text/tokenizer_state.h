@@ -1,0 +1,58 @@
+// The inside of a Tokenizer; only tokenizer*.cpp include it.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "text/bpe.h"
+#include "text/pretokenize.h"
+#include "text/tokenizer.h"
+#include "text/tokenizer_added.h"
+#include "text/tokenizer_normalize.h"
+#include "text/tokenizer_vocab.h"
+#include "text/wordpiece.h"
+
+namespace brisk {
+
+struct Tokenizer::State {
+  // What serialize() keeps.
+  TokenizerConfig config;
+  StringPool pieces;                 // as the vocabulary spells them
+  std::vector<uint8_t> types;        // TokenType by id
+  std::vector<double> scores;        // kSpm, kUnigram
+  std::vector<Merge> merges;         // by rank
+  std::vector<uint64_t> direct;      // bit by id: a piece that is this token needs no merging
+  std::vector<uint32_t> by_text;     // kWordPiece, kUnigram: ids in the order of their pieces
+
+  // What finish() makes of it.
+  StringPool shown_pool;             // what each token adds to the text, where that is not the piece itself
+  bool shown_is_piece = false;
+  TokenIndex index;
+  MergeIndex merge_index;
+  PrefixIndex prefixes;
+  int32_t byte_tokens[256];
+  double unknown_score = 0;
+  Normalizer normalizer;
+  Pretokenizer pretokenizer;
+  AddedTokenMatcher raw_added, normalized_added;
+  std::vector<uint8_t> ends;         // by id: ends a generation
+
+  EncoderVocab vocab() const { return {&config, &pieces, &index, byte_tokens}; }
+  std::string_view shown(size_t id) const { return shown_is_piece ? pieces[id] : shown_pool[id]; }
+
+  Status check() const;       // every id and size that the rest relies on
+  Status finish();            // builds the second half; check() first
+  void find_direct();         // fills `direct`
+  void sort_pieces();         // fills `by_text`
+  void fill_shown();
+  std::string shown_bytes(size_t id) const;
+  Status encode_part(std::string_view text, bool at_start, bool parse_special, uint64_t& budget,
+                     std::vector<int32_t>& out) const;
+  Status encode_pieces(std::string_view text, bool at_start, uint64_t& budget, BpeEncoder& bpe, SpmEncoder& spm,
+                       std::vector<int32_t>& out) const;
+  static Result<std::shared_ptr<const Tokenizer>> publish(std::unique_ptr<State> state);
+};
+
+// The value of a "<0xAB>" token, or -1.
+int parse_byte_token(std::string_view piece);
+
+}  // namespace brisk
