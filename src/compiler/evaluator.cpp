@@ -13,7 +13,7 @@ class RuntimeEvaluator final : public Evaluator {
   Result<std::vector<ConstantPtr>> run(const Graph& g, const std::vector<ConstantPtr>& inputs) override {
     auto content = std::make_shared<EngineContent>();
     BRISK_TRY(lower(g, "main", [&](const ProblemDesc& p) { return registry_.best(p); }, *content));
-    BRISK_ASSIGN(auto engine, Engine::create(content, device_, registry_));
+    BRISK_ASSIGN(auto engine, LoadedEngine::create(content, device_, registry_));
     BRISK_ASSIGN(auto executor, Executor::create(engine, "main", context_));
     std::vector<Dims> shapes;
     std::vector<TensorView> views;

@@ -47,7 +47,7 @@ struct DeviceMemory {
 
 class EngineStepRunner final : public StepRunner {
  public:
-  static Result<std::unique_ptr<StepRunner>> create(std::shared_ptr<const Engine> engine, KernelContext context,
+  static Result<std::unique_ptr<StepRunner>> create(std::shared_ptr<const LoadedEngine> engine, KernelContext context,
                                                     const StepRunnerOptions& options) {
     std::unique_ptr<EngineStepRunner> r(new EngineStepRunner);
     r->engine_ = std::move(engine);
@@ -225,7 +225,7 @@ class EngineStepRunner final : public StepRunner {
     return {};
   }
 
-  std::shared_ptr<const Engine> engine_;
+  std::shared_ptr<const LoadedEngine> engine_;
   std::array<DeviceMemory, kInputs> input_memory_;
   std::vector<std::unique_ptr<DeviceMemory>> state_;
   std::unique_ptr<Executor> executor_;  // declared after, so destroyed before, the memory it uses
@@ -240,7 +240,7 @@ class EngineStepRunner final : public StepRunner {
 
 }  // namespace
 
-Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const Engine> engine, KernelContext context,
+Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const LoadedEngine> engine, KernelContext context,
                                                      const StepRunnerOptions& options) {
   return EngineStepRunner::create(std::move(engine), context, options);
 }

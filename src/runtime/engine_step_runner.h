@@ -18,7 +18,7 @@ struct StepRunnerOptions {
 int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype = std::nullopt);
 
 // Allocates all state and buffers for the limits; nothing is allocated by submit() or wait().
-Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const Engine> engine, KernelContext context,
+Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const LoadedEngine> engine, KernelContext context,
                                                      const StepRunnerOptions& options);
 
 }  // namespace brisk

@@ -4,7 +4,7 @@
 
 namespace brisk {
 
-Result<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const Engine> engine, const std::string& function,
+Result<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
                                                    KernelContext context) {
   std::unique_ptr<Executor> e(new Executor);
   e->engine_ = std::move(engine);

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/engine.h"
+#include "runtime/loaded_engine.h"
 #include "runtime/memory_plan.h"
 
 namespace brisk {
@@ -20,7 +20,7 @@ class Frame;
 
 class Executor {
  public:
-  static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const Engine> engine, const std::string& function,
+  static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
                                                   KernelContext context);
   ~Executor();
 
@@ -48,7 +48,7 @@ class Executor {
  private:
   Executor() = default;
   friend class Frame;
-  std::shared_ptr<const Engine> engine_;
+  std::shared_ptr<const LoadedEngine> engine_;
   const Plan* plan_ = nullptr;
   KernelContext context_;
   std::map<std::string, int64_t> symbols_;

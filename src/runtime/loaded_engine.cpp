@@ -1,10 +1,10 @@
-#include "runtime/engine.h"
+#include "runtime/loaded_engine.h"
 
 namespace brisk {
 
-Result<std::shared_ptr<const Engine>> Engine::create(std::shared_ptr<const EngineContent> content,
+Result<std::shared_ptr<const LoadedEngine>> LoadedEngine::create(std::shared_ptr<const EngineContent> content,
                                                      std::shared_ptr<Device> device, const Registry& registry) {
-  std::shared_ptr<Engine> e(new Engine);
+  std::shared_ptr<LoadedEngine> e(new LoadedEngine);
   e->content_ = std::move(content);
   e->device_ = std::move(device);
   e->registry_ = &registry;
@@ -12,10 +12,10 @@ Result<std::shared_ptr<const Engine>> Engine::create(std::shared_ptr<const Engin
     BRISK_ASSIGN(const void* p, e->device_->adopt(w.bytes.bytes.data(), static_cast<int64_t>(w.bytes.bytes.size()), e->content_));
     e->weights_.emplace_back(const_cast<void*>(p), w.dtype, w.shape);
   }
-  return std::shared_ptr<const Engine>(std::move(e));
+  return std::shared_ptr<const LoadedEngine>(std::move(e));
 }
 
-const Plan* Engine::function(const std::string& name) const {
+const Plan* LoadedEngine::function(const std::string& name) const {
   auto it = content_->functions.find(name);
   return it == content_->functions.end() ? nullptr : &it->second;
 }

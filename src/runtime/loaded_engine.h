@@ -11,10 +11,10 @@
 
 namespace brisk {
 
-class Engine {
+class LoadedEngine {
  public:
   // `registry` must outlive the engine. Fails if a step's kernel is unknown or needs instructions the host lacks.
-  static Result<std::shared_ptr<const Engine>> create(std::shared_ptr<const EngineContent> content,
+  static Result<std::shared_ptr<const LoadedEngine>> create(std::shared_ptr<const EngineContent> content,
                                                       std::shared_ptr<Device> device, const Registry& registry);
 
   const EngineContent& content() const { return *content_; }
@@ -25,7 +25,7 @@ class Engine {
   const TensorView& weight(int32_t index) const { return weights_[static_cast<size_t>(index)]; }
 
  private:
-  Engine() = default;
+  LoadedEngine() = default;
   std::shared_ptr<const EngineContent> content_;
   std::shared_ptr<Device> device_;
   const Registry* registry_ = nullptr;
