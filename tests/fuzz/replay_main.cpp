@@ -1,5 +1,5 @@
 // Runs a fuzzer's seeds and seeded mutations of them: NAME_fuzz [--runs N | --write DIR | FILE...]
-//   --runs N      mutations of each seed (default 3000)
+//   --runs N      mutations of each seed (default 10000)
 //   --write DIR   only writes the seeds there (the corpus that libFuzzer starts from)
 //   FILE...       runs these instead, unchanged (to look at a failure again)
 // The input that failed is left as failed-input.bin in the current folder. Exit code 0: all survived.
@@ -134,7 +134,7 @@ int main(int argc, char** argv) {
   catch_signals();
   if (argc == 3 && std::strcmp(argv[1], "--write") == 0) return write_seeds(argv[2]), 0;
   if (argc == 3 && std::strcmp(argv[1], "--runs") == 0) return run_mutations(std::atoi(argv[2]));
-  if (argc == 1) return run_mutations(3000);
+  if (argc == 1) return run_mutations(10000);
   for (int i = 1; i < argc; ++i) std::printf("%s: %s\n", argv[i], run(read_file(argv[i])) ? "accepted" : "refused");
   return 0;
 }

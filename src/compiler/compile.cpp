@@ -1,0 +1,53 @@
+#include "compiler/compile.h"
+
+#include <cmath>
+
+#include "compiler/evaluator.h"
+
+namespace brisk {
+
+Result<EngineContent> compile(Model model, const CompileOptions& o, const Backend& backend, CompileReport* report) {
+  CompileReport local;
+  CompileReport& r = report ? *report : local;
+  auto progress = [&](const char* stage, double f) { if (o.progress) o.progress(stage, f); };
+
+  Precision precision = Precision::kBf16;
+  if (o.precision) precision = *o.precision;
+  else if (!model.default_precision.empty()) {
+    BRISK_ASSIGN(precision, precision_from_name(model.default_precision));
+  }
+  r.precision = precision_name(precision);
+
+  EngineContent content;
+  for (auto& [name, graph] : model.functions) {
+    progress("precision", 0);
+    BRISK_ASSIGN(auto weights, apply_precision(graph, {precision, o.keep}));
+    r.weights.insert(r.weights.end(), weights.begin(), weights.end());
+    progress("passes", 0);
+    auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
+    PassContext context{backend.registry, evaluator.get()};
+    BRISK_ASSIGN(auto passes, run_pipeline(graph, context, o.passes));
+    r.passes.insert(r.passes.end(), passes.begin(), passes.end());
+    auto choose = [&](const ProblemDesc& p) { return backend.registry.best(p); };
+    BRISK_TRY(lower(graph, name, choose, content, [&](int64_t done, int64_t total) {
+      progress("pack weights", static_cast<double>(done) / static_cast<double>(total));
+    }));
+  }
+  content.metadata = std::move(model.metadata);
+  content.metadata["precision"] = r.precision;
+  if (!o.label.empty()) content.metadata["label"] = o.label;
+  content.tokenizer = std::move(model.tokenizer);
+  content.chat_template = std::move(model.chat_template);
+  content.generation_config = std::move(model.generation_config);
+  content.max_context = model.max_context;
+  content.device = o.device;
+  content.build_record = o.input_hashes;
+  content.build_record["precision"] = r.precision;
+  for (auto& p : o.passes.disabled) content.build_record["disabled-pass." + p] = "1";
+  for (auto& [pattern, p] : o.keep) content.build_record["keep." + pattern] = precision_name(p);
+  for (const WeightReport& w : r.weights)
+    content.layer_loss.push_back({w.name, w.encoding, std::isfinite(w.sqnr_db) ? static_cast<float>(w.sqnr_db) : INFINITY});
+  return content;
+}
+
+}  // namespace brisk

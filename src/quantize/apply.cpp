@@ -1,0 +1,122 @@
+#include <cmath>
+#include <map>
+#include <numeric>
+
+#include "quantize/quantize.h"
+
+namespace brisk {
+namespace {
+
+struct NameRow { Precision p; std::string_view name; };
+constexpr NameRow kNames[] = {{Precision::kFp32, "fp32"}, {Precision::kFp16, "fp16"}, {Precision::kBf16, "bf16"},
+                              {Precision::kInt8, "int8"}, {Precision::kInt8w, "int8w"}, {Precision::kInt4w, "int4w"}};
+
+bool is_8bit_group(const Encoding& e) { return e.bits == 8 && e.offset == Encoding::Offset::kNone && e.code_dtype == DType::kI8; }
+
+// The largest of 128, 64, 32 not above `wanted` that divides K; 0 if none does.
+int64_t fitting_group(int64_t k, int64_t wanted) {
+  for (int64_t g : {128, 64, 32})
+    if (g <= wanted && k % g == 0) return g;
+  return 0;
+}
+
+ConstantPtr encode_weight(const Constant& c, Precision p, bool embedding) {
+  int64_t k = c.shape[c.shape.rank - 1];
+  switch (p) {
+    case Precision::kFp32: return convert_float(c, DType::kF32);
+    case Precision::kFp16: return convert_float(c, DType::kF16);
+    case Precision::kBf16: return convert_float(c, DType::kBF16);
+    case Precision::kInt8:
+    case Precision::kInt8w:
+      if (is_8bit_group(c.encoding)) return nullptr;
+      return quantize_int8(c, p == Precision::kInt8w ? fitting_group(k, 32) : 0);
+    case Precision::kInt4w:
+      if (c.encoding.bits == 4 || (embedding && is_8bit_group(c.encoding))) return nullptr;
+      // Embedding and head stay at 8 bits; K that no group divides does too.
+      if (embedding || fitting_group(k, 32) == 0) return is_8bit_group(c.encoding) ? nullptr : quantize_int8(c, fitting_group(k, 32));
+      return quantize_int4(c, fitting_group(k, 32));
+  }
+  return nullptr;
+}
+
+double sqnr_db(const Constant& before, const Constant& after) {
+  int64_t k = before.shape[before.shape.rank - 1], n = k ? before.count() / k : 0;
+  std::vector<float> x(static_cast<size_t>(k)), y(static_cast<size_t>(k));
+  double signal = 0, noise = 0;
+  for (int64_t r = 0; r < n; ++r) {
+    dequantize_rows(before, r, 1, x.data());
+    dequantize_rows(after, r, 1, y.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      double d = static_cast<double>(x[i]) - y[i];
+      signal += static_cast<double>(x[i]) * x[i];
+      noise += d * d;
+    }
+  }
+  return noise == 0 ? INFINITY : 10 * std::log10(signal / noise);
+}
+
+bool matches(const std::string& pattern, const std::string& name) {
+  if (!pattern.empty() && pattern.back() == '*') return name.compare(0, pattern.size() - 1, pattern, 0, pattern.size() - 1) == 0;
+  return pattern == name;
+}
+
+}  // namespace
+
+std::string_view precision_name(Precision p) {
+  for (auto& row : kNames)
+    if (row.p == p) return row.name;
+  return "?";
+}
+
+Result<Precision> precision_from_name(std::string_view name) {
+  std::string all;
+  for (auto& row : kNames) {
+    if (row.name == name) return row.p;
+    all += (all.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return invalid("precision '" + std::string(name) + "' is not one of " + all);
+}
+
+Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOptions& options) {
+  // A weight that an Embedding reads, or a tied head, is one constant: it must get one encoding.
+  std::map<ValueId, bool> weights;  // value -> is embedding or head
+  ValueId head = kNoValue;
+  for (const Node& n : g.nodes) {
+    if (n.op == OpId::kEmbedding && g.constant(n.inputs[0])) weights[n.inputs[0]] = true;
+    if (n.op == OpId::kLinear && g.constant(n.inputs[1])) weights.emplace(head = n.inputs[1], false);
+  }
+  if (head >= 0 && g.states.size() > 0) weights[head] = true;  // a decoder's last Linear makes the logits
+
+  std::map<ValueId, Precision> chosen;
+  std::vector<WeightReport> report;
+  std::map<const Constant*, ConstantPtr> done;
+  for (auto& [v, is_embedding] : weights) {
+    Precision p = options.precision;
+    for (auto& [pattern, kept] : options.keep)
+      if (matches(pattern, g.value(v).name)) p = kept;
+    chosen[v] = p;
+    ConstantPtr before = g.value(v).constant;
+    auto known = done.find(before.get());
+    if (known == done.end()) {
+      ConstantPtr after = encode_weight(*before, p, is_embedding);
+      known = done.emplace(before.get(), after ? after : before).first;
+      report.push_back({g.value(v).name, known->second->encoding.plain() ? std::string(dtype_name(known->second->dtype)) : to_string(known->second->encoding),
+                        known->second == before ? INFINITY : sqnr_db(*before, *known->second), before->count()});
+    }
+    g.value(v).constant = known->second;
+    g.value(v).type.dtype = known->second->dtype;
+  }
+  for (Node& n : g.nodes) {
+    if (n.op != OpId::kLinear || !chosen.count(n.inputs[1])) continue;
+    Precision p = chosen[n.inputs[1]];
+    std::get<LinearAttrs>(n.attrs).act_group = p == Precision::kInt8 || p == Precision::kInt4w ? kActivationGroup : 0;
+  }
+  for (StateSpec& s : g.states)
+    if (s.kind == StateSpec::Kind::kPagedKv) {
+      s.dtype = options.precision == Precision::kFp32 ? DType::kF32 : options.precision == Precision::kBf16 ? DType::kBF16 : DType::kF16;
+      g.value(s.value).type.dtype = s.dtype;
+    }
+  return report;
+}
+
+}  // namespace brisk
