@@ -1,20 +1,22 @@
-// fp32 and bf16 weights; included inside an ISA's namespace.
+// fp32, fp16 and bf16 weights; included inside an ISA's namespace.
 // 12 x 2 accumulators of 16 lanes: 24 chains cover the latency of FMA (4 cycles, 2 a cycle), and a step loads 2 vectors
 // and 12 broadcasts for 24 FMAs, inside the two loads a cycle that go with two FMAs. With 16 registers: 6 x 2.
 
-struct TileF32 {
+// fp32 or fp16 weights; a unit is one k of 32 outputs.
+template <class W, VF (*kLoad)(const W*)>
+struct TileWide {
   static constexpr int kMaxRows = kLanes == 16 ? 12 : 6, kWholeRows = 3;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
     const float* a = static_cast<const float*>(c.a);
-    const float* w = reinterpret_cast<const float*>(c.w);
+    const W* w = reinterpret_cast<const W*>(c.w);
     VF y[R][V];
     load_acc<R, V>(y, c, first);
 #pragma clang loop unroll_count(2)
     for (int64_t k = 0; k < c.k; k++) {
       VF b[V];
 #pragma unroll
-      for (int v = 0; v < V; v++) b[v] = vload(w + k * 32 + column<V>(v, first));
+      for (int v = 0; v < V; v++) b[v] = kLoad(w + k * 32 + column<V>(v, first));
 #pragma unroll
       for (int r = 0; r < R; r++) {
         VF x = vset1(a[r * c.lda + k]);
@@ -25,6 +27,9 @@ struct TileF32 {
     store_acc<R, V>(y, c, first);
   }
 };
+
+using TileF32 = TileWide<float, vload>;
+using TileF16 = TileWide<uint16_t, vload_f16>;
 
 // bf16 weights widened to fp32: the even k of a pair is the low half of a 32-bit lane.
 struct TileBf16 {

@@ -55,14 +55,44 @@ struct QuantizeRowCall {
   int sum_form = 0;             // ActSums
 };
 
+// Scores of some rows against a key block of 1 or 2 segments of 32 keys become probabilities, in place:
+// s[segment][row][32]; row r sees keys lo[r] <= j < hi[r] of the block. max is -inf for a row that sees none.
+struct SoftmaxCall {
+  float* s = nullptr;
+  int rows = 0, segments = 0;
+  const int* lo = nullptr;
+  const int* hi = nullptr;
+  float softcap = 0;
+  float* max = nullptr;
+  float* sum = nullptr;
+};
+// Running result of rows (max, sum, acc[row][panels * 32]) joined by a key block's partial (part[panel][part_rows][32]).
+struct MergeCall {
+  int rows = 0, panels = 0, part_rows = 0;
+  float* max = nullptr;
+  float* sum = nullptr;
+  float* acc = nullptr;
+  const float* part_max = nullptr;
+  const float* part_sum = nullptr;
+  const float* part = nullptr;
+};
+
 struct KernelTable {
   Isa isa;
-  TileKernel f32, bf16, bf16_dot;           // bf16_dot.run is null where the instruction is missing
+  TileKernel f32, bf16, f16, bf16_dot;      // bf16_dot.run is null where the instruction is missing
   TileKernel int8w_channel, int8w_group32;  // float activations
   TileKernel int8_channel, int8_group32;    // int8 activations
   TileKernel int4[3][3];                    // [GroupTerm][group 32, 64, 128], int8 activations
   void (*epilogue)(const EpilogueCall&);
   void (*quantize_row)(const QuantizeRowCall&);
+  void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
+  void (*to_f16)(const float* x, int64_t n, uint16_t* out);
+  void (*rope_angles)(const float* frequency, int n, float position, float magnitude, float* cos, float* sin);
+  void (*rope_rotate)(const float* x, int head_dim, int dim, bool interleaved, const float* cos, const float* sin,
+                      float scale, float* out);
+  void (*attend_softmax)(const SoftmaxCall&);
+  void (*attend_merge)(const MergeCall&);
+  void (*attend_finish)(const float* acc, float sum, int n, float* out);
   void (*round_row_bf16)(const float* x, int64_t k, uint16_t* out);  // out [k rounded up to even], zero beyond k
 };
 

@@ -23,18 +23,20 @@ namespace {
 #include "backend/cpu/math_kernels.h"
 
 #include "backend/cpu/gemm_tiles.h"
-// clang-format keeps this order: the tiles use what is above
+#include "backend/cpu/attention_kernels.h"
 #include "backend/cpu/epilogue_kernels.h"
 #include "backend/cpu/gemm_fp32.h"
 #include "backend/cpu/gemm_int4.h"
 #include "backend/cpu/gemm_int8.h"
 #include "backend/cpu/quantize_kernels.h"
+#include "backend/cpu/rope_kernels.h"
 
 KernelTable make_table(Isa isa) {
   KernelTable t{};
   t.isa = isa;
   t.f32 = tile_kernel<TileF32>();
   t.bf16 = tile_kernel<TileBf16>();
+  t.f16 = tile_kernel<TileF16>();
 #if defined(BRISK_HAS_BF16_DOT)
   t.bf16_dot = tile_kernel<TileBf16Dot>();
 #endif
@@ -53,6 +55,13 @@ KernelTable make_table(Isa isa) {
   t.int4[2][2] = tile_kernel<TileInt4<128, GroupTerm::kMinimum>>();
   t.epilogue = &epilogue;
   t.quantize_row = &quantize_row;
+  t.to_bf16 = &to_bf16;
+  t.to_f16 = &to_f16;
+  t.rope_angles = &rope_angles;
+  t.rope_rotate = &rope_rotate;
+  t.attend_softmax = &attend_softmax;
+  t.attend_merge = &attend_merge;
+  t.attend_finish = &attend_finish;
   t.round_row_bf16 = &round_row_bf16;
   return t;
 }

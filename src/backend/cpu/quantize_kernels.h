@@ -1,4 +1,4 @@
-// Quantisation of activation rows; included inside an ISA's namespace.
+// Quantisation and narrowing of rows; included inside an ISA's namespace.
 
 // 64 floats to int8: returns the scale, adds the sums of the two halves.
 BRISK_INLINE float quantize_64(const float* x, int8_t* q, int32_t (&sum)[2]) {
@@ -54,15 +54,19 @@ inline void quantize_row(const QuantizeRowCall& c) {
   }
 }
 
-inline void round_row_bf16(const float* x, int64_t k, uint16_t* out) {
+// Stores n floats through `store`, which takes whole vectors.
+template <void (*kStore)(uint16_t*, VF)>
+void narrow_row(const float* x, int64_t n, uint16_t* out) {
   int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) vstore_bf16(out + i, vload(x + i));
-  if (i < k) {
-    alignas(64) float tail[kLanes] = {};
-    alignas(64) uint16_t bits[kLanes];
-    for (int64_t j = i; j < k; j++) tail[j - i] = x[j];
-    vstore_bf16(bits, vload(tail));
-    for (int64_t j = i; j < k; j++) out[j] = bits[j - i];
-  }
+  for (; i + kLanes <= n; i += kLanes) kStore(out + i, vload(x + i));
+  if (i == n) return;
+  alignas(64) uint16_t bits[kLanes];
+  kStore(bits, vloadn(x + i, static_cast<int>(n - i)));
+  for (int64_t j = i; j < n; j++) out[j] = bits[j - i];
+}
+inline void to_bf16(const float* x, int64_t n, uint16_t* out) { narrow_row<vstore_bf16>(x, n, out); }
+inline void to_f16(const float* x, int64_t n, uint16_t* out) { narrow_row<vstore_f16>(x, n, out); }
+inline void round_row_bf16(const float* x, int64_t k, uint16_t* out) {
+  to_bf16(x, k, out);
   if (k % 2) out[k] = 0;
 }
