@@ -22,7 +22,11 @@ int dtype_bits(DType t);                                     // 4 for i4; 0 for 
 bool is_float(DType t);
 bool is_integer(DType t);                                    // signed and unsigned, not bool
 
-// Bytes that `count` elements of `t` take, dense.
-inline int64_t dtype_bytes(DType t, int64_t count) { return (count * dtype_bits(t) + 7) / 8; }
+// Bytes that `count` elements of `t` take, dense. A count no memory could hold (dims come from files) gives kTooManyBytes
+// instead of wrapping around to a small number.
+inline constexpr int64_t kTooManyBytes = int64_t{1} << 60;
+inline int64_t dtype_bytes(DType t, int64_t count) {
+  return count < kTooManyBytes / 32 ? (count * dtype_bits(t) + 7) / 8 : kTooManyBytes;
+}
 
 }  // namespace brisk
