@@ -1,0 +1,136 @@
+#include "api/generator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/checked.h"
+#include "engine/engine_file.h"
+#include "op/step_io.h"
+#include "runtime/engine_step_runner.h"
+#include "text/prompt.h"
+
+namespace brisk {
+namespace {
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+int64_t free_memory() {
+  return static_cast<int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
+}
+
+Result<std::optional<DType>> kv_dtype(const std::string& name) {
+  if (name.empty()) return std::optional<DType>();
+  if (name == "fp32") return std::optional(DType::kF32);
+  if (name == "fp16") return std::optional(DType::kF16);
+  if (name == "bf16") return std::optional(DType::kBF16);
+  return invalid("kv dtype '" + name + "' is not one of fp32, fp16, bf16");
+}
+
+Result<StepLimits> limits_for(const EngineContent& content, const Plan& step, const LLMOptions& o, std::optional<DType> kv) {
+  auto in_range = [](const char* what, int64_t v, int64_t lo, int64_t hi) -> Status {
+    if (v >= lo && v <= hi) return {};
+    return invalid(std::string(what) + " " + std::to_string(v) + " outside [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
+  };
+  BRISK_TRY(in_range("max_num_seqs", o.max_num_seqs, 1, 4096));
+  BRISK_TRY(in_range("max_batched_tokens", o.max_batched_tokens, 1, 65536));
+  BRISK_TRY(in_range("max_model_len", o.max_model_len, 0, content.max_context));
+  int64_t context = o.max_model_len ? o.max_model_len : content.max_context;
+  StepLimits limits;
+  limits.max_tokens = std::max(o.max_batched_tokens, o.max_num_seqs);
+  limits.max_sequences = o.max_num_seqs;
+  limits.max_blocks_per_sequence = ceil_div(context, kBlockTokens);
+
+  int64_t weights = 0, unit = state_bytes_per_block(step, kv);
+  for (const Weight& w : content.weights) weights += static_cast<int64_t>(w.bytes.bytes.size());
+  // Scratch is estimated here and small beside the rest: the arena of one step plus slots.
+  int64_t other = 64 << 20;
+  int64_t budget = o.memory_bytes ? o.memory_bytes - weights - other : free_memory() / 2;
+  int64_t wanted = limits.max_blocks_per_sequence * limits.max_sequences;
+  limits.blocks = std::min(wanted, unit > 0 ? budget / unit : wanted);
+  if (limits.blocks < limits.max_blocks_per_sequence) {
+    // A model whose full context does not fit still serves shorter ones.
+    if (limits.blocks < 2)
+      return invalid("memory: weights take " + std::to_string(weights >> 20) + " MB and one block of state " +
+                     std::to_string(unit >> 10) + " KB; the limit leaves room for no sequence");
+    limits.max_blocks_per_sequence = limits.blocks;
+  }
+  return limits;
+}
+
+// One token through the whole plan: every kernel has run once and every weight page is there.
+Status warm(StepRunner& runner) {
+  StepInput in;
+  in.ids = {0};
+  in.positions = {0};
+  in.seq_starts = {0, 1};
+  in.context_lens = {1};
+  in.block_tables = {0};
+  in.table_columns = 1;
+  in.logit_rows = {0};
+  in.slots = {0};
+  in.params.resize(1);
+  BRISK_ASSIGN(Ticket t, runner.submit(in));
+  BRISK_ASSIGN(auto out, runner.wait(t));
+  return runner.reset_slot(0, {});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const LLMOptions& o, bool with_loop) {
+  auto start = std::chrono::steady_clock::now();
+  auto g = std::make_unique<Generator>();
+  BRISK_ASSIGN(auto metadata, read_engine_metadata(path));
+  BRISK_ASSIGN(g->backend, BackendSet::create(metadata->device, o.threads));
+  metadata.reset();
+  BRISK_ASSIGN(auto content, read_engine(path, g->backend->registry()));
+  auto step = content->functions.find("step");
+  if (step == content->functions.end()) return invalid(path + ": not a generative engine (it has no function 'step'); use brisk run");
+  if (!content->tokenizer.empty()) {
+    BRISK_ASSIGN(g->tokenizer, Tokenizer::deserialize(std::as_bytes(std::span(content->tokenizer))));
+  }
+  std::string source = o.chat_template.empty() ? content->chat_template : o.chat_template;
+  if (!source.empty()) {
+    BRISK_ASSIGN(g->chat_template, ChatTemplate::parse(source));
+  }
+  g->load_ms = ms_since(start);
+
+  BRISK_ASSIGN(auto kv, kv_dtype(o.kv_dtype));
+  BRISK_ASSIGN(auto limits, limits_for(*content, step->second, o, kv));
+  BRISK_ASSIGN(g->engine, LoadedEngine::create(content, g->backend->device(), g->backend->registry()));
+  BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, kv}));
+  BRISK_TRY(warm(*runner));
+  if (with_loop) {
+    LoopOptions loop;
+    loop.max_batched_tokens = o.max_batched_tokens;
+    loop.max_context = o.max_model_len;
+    loop.prefix_cache = o.prefix_cache;
+    BRISK_ASSIGN(loop.model_key, engine_content_hash(path));
+    loop.model_key += "/" + o.kv_dtype;
+    BRISK_ASSIGN(g->loop, GenerationLoop::create(std::move(runner), g->tokenizer, loop));
+  } else {
+    g->runner = std::move(runner);
+  }
+  g->ready_ms = ms_since(start);
+  return g;
+}
+
+Result<RenderedPrompt> Generator::render_chat(ChatInput input) const {
+  if (!chat_template) return invalid("the model has no chat template; give one with --chat-template, or a plain prompt");
+  if (tokenizer && input.special_tokens.empty())
+    for (auto [name, id] : {std::pair{"bos_token", tokenizer->bos()}, {"eos_token", tokenizer->eos()},
+                            {"unk_token", tokenizer->unknown()}, {"pad_token", tokenizer->pad()}})
+      if (id >= 0) input.special_tokens.emplace_back(name, tokenizer->token_piece(id));
+  return chat_template->render(input);
+}
+
+Result<std::vector<int32_t>> Generator::encode_chat(ChatInput input) const {
+  if (!tokenizer) return invalid("the engine has no tokenizer; give token ids");
+  BRISK_ASSIGN(auto prompt, render_chat(std::move(input)));
+  return encode_prompt(*tokenizer, prompt);
+}
+
+}  // namespace brisk

@@ -1,0 +1,96 @@
+#include "brisk/llm.h"
+
+#include <condition_variable>
+#include <mutex>
+
+#include "api/generator.h"
+
+namespace brisk {
+
+struct LLM::State {
+  std::unique_ptr<Generator> generator;
+};
+
+LLM::LLM(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LLM::~LLM() = default;
+
+Result<std::unique_ptr<LLM>> LLM::open(const std::string& path, const LLMOptions& options) {
+  auto s = std::make_unique<State>();
+  BRISK_ASSIGN(s->generator, open_generator(path, options));
+  return std::unique_ptr<LLM>(new LLM(std::move(s)));
+}
+
+namespace {
+
+Result<Completion> complete(Generator& g, std::vector<int32_t> prompt, const GenerateOptions& o, const LLM::OnText& on_text) {
+  GenerationRequest request;
+  request.prompt = std::move(prompt);
+  request.max_tokens = o.max_tokens;
+  request.stop_strings = o.stop;
+  request.ignore_eos = o.ignore_eos;
+  SampleParams& p = request.sampling;
+  p.temperature = o.temperature;
+  p.top_k = o.top_k;
+  p.top_p = o.top_p;
+  p.min_p = o.min_p;
+  p.repetition_penalty = o.repetition_penalty;
+  p.presence_penalty = o.presence_penalty;
+  p.frequency_penalty = o.frequency_penalty;
+  p.seed = o.seed;
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  Completion c;
+  Error error;
+  GenerationTimes times;
+  BRISK_ASSIGN(auto handle, g.loop->submit(std::move(request), [&](const GenerationEvent& e) {
+    if (on_text && !e.text.empty()) on_text(e.text);
+    c.text += e.text;
+    c.ids.insert(c.ids.end(), e.ids.begin(), e.ids.end());
+    if (e.finish == FinishReason::kNone) return;
+    std::lock_guard lock(mutex);
+    c.finish_reason = finish_reason_name(e.finish);
+    c.prompt_tokens = e.usage.prompt_tokens;
+    error = e.error;
+    times = e.times;
+    done = true;
+    ended.notify_one();
+  }));
+  std::unique_lock lock(mutex);
+  ended.wait(lock, [&] { return done; });
+  if (c.finish_reason == "error") return error;
+  c.ttft_ms = static_cast<double>(times.first_token_ns - times.arrival_ns) / 1e6;
+  if (c.ids.size() > 1) c.tpot_ms = static_cast<double>(times.sampled_at_ns - times.first_token_ns) / 1e6 / static_cast<double>(c.ids.size() - 1);
+  return c;
+}
+
+}  // namespace
+
+Result<Completion> LLM::generate(const std::string& prompt, const GenerateOptions& o, const OnText& on_text) {
+  BRISK_ASSIGN(auto ids, tokenize(prompt));
+  return complete(*state_->generator, std::move(ids), o, on_text);
+}
+
+Result<Completion> LLM::chat(const std::string& message, const GenerateOptions& o, const OnText& on_text) {
+  ChatInput input;
+  Json::Object turn;
+  turn.emplace_back("role", Json("user"));
+  turn.emplace_back("content", Json(message));
+  input.messages = Json(Json::Array{Json(std::move(turn))});
+  BRISK_ASSIGN(auto ids, state_->generator->encode_chat(std::move(input)));
+  return complete(*state_->generator, std::move(ids), o, on_text);
+}
+
+Result<std::vector<int32_t>> LLM::tokenize(const std::string& text) const {
+  if (!state_->generator->tokenizer) return invalid("the engine has no tokenizer");
+  return state_->generator->tokenizer->encode(text);
+}
+
+std::string LLM::detokenize(const std::vector<int32_t>& ids) const {
+  return state_->generator->tokenizer ? state_->generator->tokenizer->decode(ids) : std::string();
+}
+
+int64_t LLM::max_context() const { return state_->generator->loop->max_context(); }
+
+}  // namespace brisk

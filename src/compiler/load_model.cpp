@@ -1,0 +1,86 @@
+#include "compiler/load_model.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+
+#include "base/file.h"
+#include "import/gguf/import.h"
+#include "import/hf/import.h"
+#include "import/onnx/import.h"
+
+namespace brisk {
+namespace {
+
+Error not_there(const std::string& path) {
+  std::string text = path + ": not a folder or file";
+  if (std::count(path.begin(), path.end(), '/') == 1 && path.front() != '.' && path.front() != '/')
+    text += "; if this is a hub id, fetch it first: hf download " + path + " --local-dir DIR, then give DIR";
+  return invalid(text);
+}
+
+bool begins_with_magic(const MappedFile& file, std::string_view magic) {
+  auto b = file.bytes();
+  return b.size() >= magic.size() && std::memcmp(b.data(), magic.data(), magic.size()) == 0;
+}
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
+  void add(std::span<const std::byte> b) { EVP_DigestUpdate(context_.get(), b.data(), b.size()); }
+  void add(const std::string& s) { EVP_DigestUpdate(context_.get(), s.data(), s.size()); }
+  std::string hex() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned n = 0;
+    EVP_DigestFinal_ex(context_.get(), digest, &n);
+    std::string out;
+    for (unsigned i = 0; i < n; ++i) {
+      char two[3];
+      std::snprintf(two, sizeof two, "%02x", digest[i]);
+      out += two;
+    }
+    return out;
+  }
+
+ private:
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
+};
+
+}  // namespace
+
+Result<Model> load_model(const std::string& path, const std::string& tokenizer_dir) {
+  if (is_directory(path)) return import_hf(path, {tokenizer_dir});
+  if (!is_file(path)) return not_there(path);
+  BRISK_ASSIGN(auto file, MappedFile::open(path));
+  if (begins_with_magic(*file, "GGUF")) return import_gguf(path);
+  if (begins_with_magic(*file, "PK\x03\x04") || begins_with_magic(*file, "\x80\x02"))
+    return invalid(path + ": a PyTorch pickle; brisk never opens pickles: save the model as safetensors, GGUF or ONNX");
+  file.reset();
+  return import_onnx(path);
+}
+
+Result<std::string> hash_model(const std::string& path) {
+  Sha256 hash;
+  std::vector<std::string> files;
+  if (is_directory(path)) {
+    std::error_code ignored;
+    for (auto& entry : std::filesystem::directory_iterator(path, ignored)) {
+      auto extension = entry.path().extension();
+      if (entry.is_regular_file() && (extension == ".json" || extension == ".safetensors" || extension == ".jinja"))
+        files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+  } else {
+    files.push_back(path);
+  }
+  for (auto& f : files) {
+    BRISK_ASSIGN(auto file, MappedFile::open(f));
+    if (files.size() > 1) hash.add(std::filesystem::path(f).filename().string());
+    hash.add(file->bytes());
+  }
+  return hash.hex();
+}
+
+}  // namespace brisk
