@@ -1,0 +1,63 @@
+#include <cstdio>
+
+#include "api/backends.h"
+#include "base/log.h"
+#include "brisk_version.h"
+#include "command.h"
+
+namespace brisk::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"build", "compile a model into an engine file", build_command},
+    {"inspect", "what is inside an engine file", inspect_command},
+    {"run", "one call of any model", run_command},
+    {"generate", "text out of a prompt", generate_command},
+    {"chat", "talk with a model", chat_command},
+    {"bench", "time to first token, time per token, throughput", bench_command},
+    {"eval", "perplexity on a text", eval_command},
+    {"tokenize", "token ids and pieces of a text", tokenize_command},
+    {"template", "the prompt that a conversation becomes", template_command},
+};
+
+std::string version_text() {
+  std::string isa;
+  if (auto cpu = BackendSet::create("cpu", 1); cpu.ok())
+    for (auto& f : (*cpu)->registry().isa()) isa += (isa.empty() ? "" : ", ") + f;
+  return std::string("brisk ") + BRISK_VERSION + " (" + BRISK_COMMIT + "), cpu: " + (isa.empty() ? "baseline" : isa);
+}
+
+int main(int argc, char** argv) {
+  CLI::App app("brisk: compiles trained models into engine files and serves them");
+  app.require_subcommand(1);
+  app.add_flag_callback("--version", [] {
+    std::printf("%s\n", version_text().c_str());
+    throw CLI::Success();
+  }, "version, commit and instruction sets");
+  std::vector<std::pair<CLI::App*, Run>> runs;
+  for (const Command& c : kCommands) {
+    CLI::App* sub = app.add_subcommand(c.name, c.what);
+    runs.emplace_back(sub, c.declare(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    int code = app.exit(e);
+    return code == 0 ? 0 : 2;
+  }
+  for (auto& [sub, run] : runs)
+    if (sub->parsed()) {
+      Status s = run();
+      if (s.ok()) return 0;
+      std::string text = s.error().message;
+      if (s.error().kind == ErrorKind::kInternal) text += "\nThis is a bug in brisk; please report it with the lines above.";
+      log(LogLevel::kError, text);
+      return exit_code(s.error());
+    }
+  return 2;
+}
+
+}  // namespace
+}  // namespace brisk::cli
+
+int main(int argc, char** argv) { return brisk::cli::main(argc, argv); }
