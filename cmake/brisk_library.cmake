@@ -5,7 +5,7 @@
 
 # find_package that an installed brisk repeats, so that whoever links the static libraries finds theirs too.
 macro(brisk_find_package)
-  find_package(${ARGV} REQUIRED)
+  find_package(${ARGV} REQUIRED GLOBAL)  # seen by apps and tests, too
   string(JOIN " " brisk_find_package_words ${ARGV})
   set_property(GLOBAL APPEND_STRING PROPERTY BRISK_DEPENDENCIES "find_dependency(${brisk_find_package_words})\n")
 endmacro()

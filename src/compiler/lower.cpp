@@ -180,6 +180,9 @@ class Lowering {
     for (ValueId v : n.outputs)
       if (v >= 0 && !sizes_known(g_.value(v).type)) sized = false;
     if (def.is(kView) && dynamic_root(s.inputs[0])) sized = false;
+    // Results that depend on what is known at run time only are checked by the rule then, even if their size is static.
+    for (ValueId v : n.inputs)
+      if (v >= 0 && !g_.is_state(v) && !sizes_known(g_.value(v).type)) sized = false;
     s.dynamic = !sized && !def.is(kHasBlocks);
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       if (n.outputs[i] < 0) {

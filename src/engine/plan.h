@@ -72,6 +72,9 @@ struct Plan {
   std::vector<int32_t> inputs, outputs;
   std::vector<PlanState> states;
   std::vector<PlanSymbol> symbols;  // those that inputs introduce
+  // Set by the reader, not stored: the shapes agree with the operators' rules for all values of the symbols. Where it is
+  // false the executor calls check_shapes_at() (check.h) whenever it binds new shapes.
+  bool shapes_proven = false;
 };
 
 struct Weight {

@@ -4,11 +4,13 @@
 #include <unordered_map>
 
 #include "base/checked.h"
+#include "engine/check.h"
 
 namespace brisk {
 
 namespace {
 constexpr int kMaxBlockDepth = 32;
+constexpr int64_t kMaxElements = int64_t{1} << 40;  // of one value: what follows may multiply it by element sizes
 bool holds_blocks(const PlanStep& s) { return op_def(s.op).is(kHasBlocks); }
 bool is_view(const PlanStep& s) { return op_def(s.op).is(kView); }
 }  // namespace
@@ -34,6 +36,7 @@ Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& pla
     f->dims_.push_back(std::move(dims));
   }
   f->numbers_.resize(f->expressions_.size());
+  f->late_.resize(plan.values.size());
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& v = plan.values[i];
     if (v.kind == PlanValue::Kind::kWeight) f->values_[i] = executor.engine_->weight(v.weight);
@@ -48,6 +51,7 @@ Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& pla
     } else if (!holds_blocks(s) && !is_view(s)) {
       return internal(std::string("step ") + op_name(s.op) + " has no kernel");
     }
+    if (is_view(s) && s.dynamic) f->late_[static_cast<size_t>(s.outputs[0])] = true;
     for (const Plan& b : s.blocks) {
       BRISK_ASSIGN(auto block, Frame::create(executor, b));
       step.blocks.push_back(std::move(block));
@@ -107,9 +111,11 @@ Status Frame::bind(bool pin) {
     view.present = true;
     view.shape.rank = 0;
     for (int32_t e : dims_[i]) view.shape.push(numbers_[static_cast<size_t>(e)]);
-    if (v.kind == PlanValue::Kind::kArena && !checked_count({view.shape.begin(), view.shape.end()}))
+    auto count = checked_count({view.shape.begin(), view.shape.end()});
+    if (!late_[i] && (!count || *count > kMaxElements))
       return invalid("value '" + v.name + "' would have shape " + to_string(view.shape));
   }
+  if (!plan_.shapes_proven) BRISK_TRY(check_shapes_at(plan_, executor_.engine_->content().weights, lookup));
   BRISK_TRY(place(pin));
   for (Step& s : steps_)
     for (auto& b : s.blocks) BRISK_TRY(b->bind(pin));
@@ -149,7 +155,10 @@ Status Frame::place(bool pin) {
 }
 
 Status Frame::run(std::span<const TensorView> inputs) {
-  for (size_t i = 0; i < plan_.inputs.size(); ++i) value(plan_.inputs[i]) = inputs[i];
+  for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+    if (inputs[i].present) BRISK_TRY(check_declared(plan_.inputs[i], inputs[i].dtype, inputs[i].shape));
+    value(plan_.inputs[i]) = inputs[i];
+  }
   for (size_t i = 0; i < plan_.values.size(); ++i)
     if (plan_.values[i].kind == PlanValue::Kind::kView) values_[i].data = value(root_of(static_cast<int32_t>(i))).data;
   for (size_t i = 0; i < steps_.size(); ++i) {
@@ -232,6 +241,7 @@ Status Frame::size_dynamic(size_t i) {
       shape.push(*n);
     }
     if (is_view(step) && k == 0) {
+      BRISK_TRY(check_declared(v, t.dtype, shape));
       const TensorView& source = value(step.inputs[0]);
       value(v) = TensorView(source.data, t.dtype, shape);
     } else {
@@ -241,9 +251,23 @@ Status Frame::size_dynamic(size_t i) {
   return {};
 }
 
+Status Frame::check_declared(int32_t v, DType dtype, const Dims& shape) const {
+  const PlanValue& p = plan_.values[static_cast<size_t>(v)];
+  const std::vector<int32_t>& dims = dims_[static_cast<size_t>(v)];
+  bool same = dtype == p.dtype && (!p.ranked || shape.rank == static_cast<int>(dims.size()));
+  for (size_t a = 0; same && p.ranked && a < dims.size(); ++a) {
+    int64_t wanted = numbers_[static_cast<size_t>(dims[a])];
+    same = wanted < 0 || wanted == shape[static_cast<int>(a)];
+  }
+  if (same) return {};
+  return invalid("value '" + p.name + "' is " + std::string(dtype_name(dtype)) + to_string(shape) + ", declared " +
+                 std::string(dtype_name(p.dtype)) + (p.ranked ? to_string(p.shape) : ""));
+}
+
 Status Frame::allocate_dynamic(int32_t v, DType dtype, const Dims& shape) {
+  BRISK_TRY(check_declared(v, dtype, shape));
   auto count = checked_count({shape.begin(), shape.end()});
-  if (!count || *count > (int64_t{1} << 40)) return invalid("result of shape " + to_string(shape) + " is too large");
+  if (!count || *count > kMaxElements) return invalid("result of shape " + to_string(shape) + " is too large");
   int64_t bytes = align_up(std::max<int64_t>(dtype_bytes(dtype, *count), 1), 4096);
   release(v);
   DynamicBuffer& b = dynamic_[static_cast<size_t>(v)];

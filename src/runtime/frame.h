@@ -51,6 +51,8 @@ class Frame {
   Status run_step(size_t index);
   Status size_dynamic(size_t index);
   Status launch(size_t index);
+  // Does what came up at run time keep to the value's declared type, as far as that is known?
+  Status check_declared(int32_t value, DType dtype, const Dims& shape) const;
   void release(int32_t value);
 
   Executor& executor_;
@@ -61,6 +63,7 @@ class Frame {
   std::vector<Dim> expressions_;
   std::vector<int64_t> numbers_;
   std::vector<std::vector<int32_t>> dims_;
+  std::vector<bool> late_;  // views that a dynamic step makes
   std::vector<int32_t> first_, last_;  // steps, of root values
   MemoryPlan memory_;
   std::vector<int32_t> placed_;        // values in memory_'s order

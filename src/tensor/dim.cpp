@@ -10,6 +10,11 @@ namespace brisk {
 namespace {
 enum Kind { kSymbol, kFloorDiv, kMod, kMin, kMax };
 constexpr int kMaxParseDepth = 64;
+constexpr size_t kMaxParseTerms = 64, kMaxParseCharacters = 4096;
+
+// Wrapping is defined here; evaluate() refuses overflow, and sizes that large never pass validation.
+int64_t wrapping_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
+int64_t wrapping_mul(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b)); }
 
 int64_t python_floor_div(int64_t a, int64_t b) {
   int64_t q = a / b;
@@ -92,7 +97,7 @@ void Dim::add_term(Term t) {
   auto it = std::lower_bound(terms_.begin(), terms_.end(), t,
                              [](const Term& x, const Term& y) { return atoms_less(x.atoms, y.atoms); });
   if (it != terms_.end() && atoms_equal(it->atoms, t.atoms)) {
-    it->coefficient += t.coefficient;
+    it->coefficient = wrapping_add(it->coefficient, t.coefficient);
     if (it->coefficient == 0) terms_.erase(it);
   } else if (t.coefficient != 0) {
     terms_.insert(it, std::move(t));
@@ -112,8 +117,7 @@ Dim operator*(const Dim& a, const Dim& b) {
   for (auto& x : a.terms_)
     for (auto& y : b.terms_) {
       Dim::Term t;
-      // Wrapping is defined here; evaluate() refuses overflow, and sizes that large never pass validation.
-      t.coefficient = static_cast<int64_t>(static_cast<uint64_t>(x.coefficient) * static_cast<uint64_t>(y.coefficient));
+      t.coefficient = wrapping_mul(x.coefficient, y.coefficient);
       std::merge(x.atoms.begin(), x.atoms.end(), y.atoms.begin(), y.atoms.end(), std::back_inserter(t.atoms),
                  [](auto& p, auto& q) { return p->key < q->key; });
       r.add_term(std::move(t));
@@ -151,7 +155,8 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
         if (it == rest.end()) { exact = false; break; }
         rest.erase(it);
       }
-      if (!exact || t.coefficient % d.coefficient != 0) { exact = false; break; }
+      bool overflows = t.coefficient == INT64_MIN && d.coefficient == -1;
+      if (!exact || overflows || t.coefficient % d.coefficient != 0) { exact = false; break; }
       q.coefficient = t.coefficient / d.coefficient;
       q.atoms = std::move(rest);
       quotient.add_term(std::move(q));
@@ -234,6 +239,19 @@ void Dim::collect_symbols(std::vector<std::string>& out) const {
     }
 }
 
+Dim::Size Dim::size() const {
+  Size s;
+  s.terms = terms_.size();
+  for (auto& t : terms_) {
+    s.atoms += t.atoms.size();
+    for (auto& atom : t.atoms) {
+      s.characters += atom->key.size();
+      s.opaque = s.opaque || atom->kind != kSymbol;
+    }
+  }
+  return s;
+}
+
 std::string Dim::to_string() const {
   if (terms_.empty()) return "0";
   std::string s;
@@ -279,6 +297,10 @@ class Parser {
     at_ += t.size();
     return true;
   }
+  static bool small(const Dim& d) {
+    Dim::Size s = d.size();
+    return s.terms <= kMaxParseTerms && s.characters <= kMaxParseCharacters;
+  }
   std::optional<Dim> sum(int depth) {
     if (depth > kMaxParseDepth) return std::nullopt;
     bool negative = eat("-");
@@ -286,6 +308,7 @@ class Parser {
     if (!left) return std::nullopt;
     Dim d = negative ? Dim(0) - *left : *left;
     for (;;) {
+      if (!small(d)) return std::nullopt;
       bool plus = eat("+");
       if (!plus && !eat("-")) return d;
       auto right = product(depth);
@@ -298,10 +321,11 @@ class Parser {
     if (!left) return std::nullopt;
     Dim d = *left;
     for (;;) {
+      if (!small(d)) return std::nullopt;
       int op = eat("//") ? 1 : eat("%") ? 2 : eat("*") ? 0 : -1;
       if (op < 0) return d;
       auto right = factor(depth);
-      if (!right) return std::nullopt;
+      if (!right || (op == 0 && d.size().terms * right->size().terms > kMaxParseTerms)) return std::nullopt;
       d = op == 0 ? d * *right : op == 1 ? Dim::floor_div(d, *right) : Dim::mod(d, *right);
     }
   }

@@ -44,8 +44,16 @@ class Dim {
   Dim substitute(const std::function<std::optional<Dim>(const std::string&)>& f) const;
   void collect_symbols(std::vector<std::string>& out) const;
 
+  // How large the form is. Products multiply terms, so whoever calculates with a stranger's expressions bounds this first.
+  struct Size {
+    size_t terms = 0, atoms = 0;
+    size_t characters = 0;  // of the atoms' printed forms
+    bool opaque = false;    // holds a division, modulus, minimum or maximum
+  };
+  Size size() const;
+
   std::string to_string() const;  // "2*past + seq + 1", "(n // 4)"; parse() reads it back
-  static std::optional<Dim> parse(std::string_view text);  // bounded depth; nullopt on anything malformed
+  static std::optional<Dim> parse(std::string_view text);  // nullopt on anything malformed, nested or large beyond bounds
 
  private:
   struct Term {
