@@ -1,11 +1,13 @@
 // Runs a fuzzer's seeds and seeded mutations of them: NAME_fuzz [--runs N | --write DIR | FILE...]
-//   --runs N      mutations of each seed (default 10000)
+//   --runs N      mutations of each seed (default: 10000, or what three seconds allow)
 //   --write DIR   only writes the seeds there (the corpus that libFuzzer starts from)
 //   FILE...       runs these instead, unchanged (to look at a failure again)
 // The input that failed is left as failed-input.bin in the current folder. Exit code 0: all survived.
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -73,6 +75,9 @@ class Mutator {
  private:
   size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
 
+  // Where to change it; half of the time near the beginning, where headers are.
+  size_t place(const std::string& s) { return below(below(2) == 0 ? s.size() : std::min<size_t>(s.size(), 4096)); }
+
   // Numbers that parsers trip over, in little endian at any width.
   uint64_t interesting() {
     constexpr uint64_t kValues[] = {0, 1, 0x7f, 0x80, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
@@ -81,7 +86,7 @@ class Mutator {
   }
 
   void change(std::string& s) {
-    const size_t at = below(s.size()), length = std::min(s.size() - at, below(64));
+    const size_t at = place(s), length = std::min(s.size() - at, below(64));
     switch (below(7)) {
       case 0: s.resize(at); break;
       case 1: if (!s.empty()) s[at] = static_cast<char>(s[at] ^ (1 << below(8))); break;
@@ -115,13 +120,14 @@ void write_seeds(const std::string& folder) {
     std::ofstream(folder + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
 }
 
-int run_mutations(int runs) {
+int run_mutations(int runs, std::chrono::seconds limit) {
   const auto seeds = brisk::fuzz::seeds();
   int64_t done = 0, accepted = 0;
   for (size_t i = 0; i < seeds.size(); ++i) {
     if (!run(seeds[i])) fail("a seed was refused");
     Mutator mutator(static_cast<uint32_t>(i));
-    for (int n = 0; n < runs; ++n, ++done) accepted += run(mutator.mutate(seeds[i]));
+    const auto end = std::chrono::steady_clock::now() + limit;
+    for (int n = 0; n < runs && std::chrono::steady_clock::now() < end; ++n, ++done) accepted += run(mutator.mutate(seeds[i]));
   }
   std::printf("%zu seeds, %lld mutations survived, %lld of them accepted\n", seeds.size(), static_cast<long long>(done),
               static_cast<long long>(accepted));
@@ -133,8 +139,8 @@ int run_mutations(int runs) {
 int main(int argc, char** argv) {
   catch_signals();
   if (argc == 3 && std::strcmp(argv[1], "--write") == 0) return write_seeds(argv[2]), 0;
-  if (argc == 3 && std::strcmp(argv[1], "--runs") == 0) return run_mutations(std::atoi(argv[2]));
-  if (argc == 1) return run_mutations(10000);
+  if (argc == 3 && std::strcmp(argv[1], "--runs") == 0) return run_mutations(std::atoi(argv[2]), std::chrono::hours(1));
+  if (argc == 1) return run_mutations(10000, std::chrono::seconds(3));
   for (int i = 1; i < argc; ++i) std::printf("%s: %s\n", argv[i], run(read_file(argv[i])) ? "accepted" : "refused");
   return 0;
 }
