@@ -205,7 +205,7 @@ class Parser {
       set.negated = true;
       set.add('\n', '\n');
     } else if (c == '\\') {
-      if (!parse_class_escape(set)) add_literal(set, parse_char_escape());
+      if (!parse_class_escape(set, false)) add_literal(set, parse_char_escape());
     } else if (c == '*' || c == '+' || c == '?' || c == '{' || c == '\0') {
       failed_ = true;
     } else {
@@ -228,8 +228,9 @@ class Parser {
     }
   }
 
-  // \s \d \w \h \p{..} and their opposites; false: it is a character.
-  bool parse_class_escape(CharSet& set) {
+  // \s \d \w \h \p{..} and their opposites; false: it is a character. In brackets \w is without the superscripts and
+  // fractions of Latin-1, which it has alone: so Oniguruma.
+  bool parse_class_escape(CharSet& set, bool in_brackets) {
     char kind = peek(1);
     CharSet one;
     if (kind == 's' || kind == 'S') {
@@ -238,6 +239,12 @@ class Parser {
       one.categories = bits({unicode::kNd});
     } else if (kind == 'w' || kind == 'W') {
       one.flags = Flag::kRegexWord;
+      if (in_brackets) {
+        CharSet cut;
+        cut.negated = true;
+        cut.add(0xB2, 0xB3), cut.add(0xB9, 0xB9), cut.add(0xBC, 0xBE);
+        one.all.push_back(std::move(cut));
+      }
     } else if (kind == 'h' || kind == 'H') {
       one.add('0', '9'), one.add('a', 'f'), one.add('A', 'F');
     } else if (kind == 'p' || kind == 'P') {
@@ -359,7 +366,7 @@ class Parser {
       set.any.push_back(std::move(inner));
       return;
     }
-    if (peek() == '\\' && parse_class_escape(set)) return;
+    if (peek() == '\\' && parse_class_escape(set, true)) return;
     char32_t low = peek() == '\\' ? parse_char_escape() : take_code_point();
     if (peek() == '-' && peek(1) != ']' && peek(1) != '\0') {
       if (peek(1) == '[' || (peek(1) == '&' && peek(2) == '&')) {

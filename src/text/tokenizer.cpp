@@ -118,7 +118,7 @@ Status Tokenizer::State::finish() {
     double lowest = 0;
     bool any = false;
     for (size_t i = 0; i < n; ++i) {
-      if (types[i] != uint8_t(TokenType::kNormal)) continue;
+      if (types[i] != uint8_t(TokenType::kNormal) && !config.whole_vocabulary) continue;
       lowest = any ? std::min(lowest, scores[i]) : scores[i];
       any = true;
     }
@@ -146,11 +146,16 @@ Status Tokenizer::State::finish() {
 void Tokenizer::State::sort_pieces() {
   for (size_t i = 0; i < pieces.size(); ++i) {
     auto type = TokenType(types[i]);
-    bool usable = config.kind == TokenizerKind::kWordPiece || type == TokenType::kNormal ||
+    bool usable = config.kind == TokenizerKind::kWordPiece || config.whole_vocabulary || type == TokenType::kNormal ||
                   type == TokenType::kUserDefined || type == TokenType::kUnused;
     if (usable && !pieces[i].empty()) by_text.push_back(uint32_t(i));
   }
   by_text = PrefixIndex::sort_ids(pieces, std::move(by_text));
+  // Of tokens spelled alike one counts: in a tokenizer.json the last, elsewhere the first.
+  if (config.whole_vocabulary) std::reverse(by_text.begin(), by_text.end());
+  auto alike = [&](uint32_t a, uint32_t b) { return pieces[a] == pieces[b]; };
+  by_text.erase(std::unique(by_text.begin(), by_text.end(), alike), by_text.end());
+  if (config.whole_vocabulary) std::reverse(by_text.begin(), by_text.end());
 }
 
 void Tokenizer::State::find_direct() {

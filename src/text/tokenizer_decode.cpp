@@ -33,7 +33,7 @@ std::string Tokenizer::State::shown_bytes(size_t id) const {
   std::string_view piece = pieces[id];
   auto type = TokenType(types[id]);
   const DecodeModel& decode = config.decode;
-  if (config.byte_fallback && decode.style == DecodeStyle::kSpaces) {
+  if (decode.byte_tokens) {
     if (int b = parse_byte_token(piece); b >= 0) return std::string(1, char(b));
   }
   bool literal = type == TokenType::kControl || type == TokenType::kUserDefined;
@@ -69,6 +69,9 @@ std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) c
   for (int32_t id : ids) {
     if (skip_special && is_control(id)) continue;
     std::string_view shown = token_bytes(id);
+    // A word part without its beginning keeps its "##".
+    bool torn = bytes.empty() && how.style == DecodeStyle::kWordPiece && !how.space.empty();
+    if (torn && token_piece(id).starts_with(how.space)) shown = token_piece(id);
     bytes += how.style == DecodeStyle::kWordPiece && how.clean_up ? clean_up(std::string(shown)) : std::string(shown);
   }
   size_t drop = 0;

@@ -176,7 +176,7 @@ void fill_bpe(const Fields& f, TokenizerModel& m, bool gemma, bool& add_bos) {
   if (marked) {
     m.byte_fallback = true;
     m.normalizers.push_back(mark_spaces());
-    m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), false, 0};
+    m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), true, false, 0};
   }
 }
 
@@ -186,7 +186,7 @@ void fill_spm(const Fields& f, TokenizerModel& m) {
   m.byte_fallback = true;
   if (prefix) m.normalizers.push_back(normalize(NormalizeOp::kPrepend, kSpaceMark));
   m.normalizers.push_back(mark_spaces());
-  m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), false, prefix ? 1u : 0u};
+  m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), true, false, prefix ? 1u : 0u};
 }
 
 void fill_wordpiece(const Fields& f, TokenizerModel& m) {
@@ -197,7 +197,7 @@ void fill_wordpiece(const Fields& f, TokenizerModel& m) {
   PretokenizeStep split;
   split.op = PretokenizeOp::kBert;
   m.pretokenizers.push_back(split);
-  m.decode = {DecodeStyle::kWordPiece, "", true, 1};
+  m.decode = {DecodeStyle::kWordPiece, "", false, true, 1};
 }
 
 void fill_unigram(const Fields& f, TokenizerModel& m) {
@@ -208,7 +208,7 @@ void fill_unigram(const Fields& f, TokenizerModel& m) {
     m.normalizers.push_back(normalize(NormalizeOp::kPrecompiled, f.precompiled_charsmap));
   }
   m.normalizers.push_back(normalize(NormalizeOp::kSqueezeSpaces, kSpaceMark, (merge ? 1u : 0u) | (prefix ? 2u : 0u)));
-  m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), false, prefix || merge ? 1u : 0u};
+  m.decode = {DecodeStyle::kSpaces, std::string(kSpaceMark), true, false, prefix || merge ? 1u : 0u};
 }
 
 void fill_scores(const Fields& f, TokenizerModel& m) {

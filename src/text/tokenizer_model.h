@@ -81,7 +81,7 @@ struct PretokenizeStep {
 // How ids become text again.
 enum class DecodeStyle : uint8_t {
   kBytes,      // pieces are bytes
-  kSpaces,     // `space` in a piece is a space; <0xXX> is a byte if the vocabulary has byte fallback
+  kSpaces,     // `space` in a piece is a space
   kWordPiece,  // a piece starts a word unless it begins with `space` (the "##"); clean_up removes " ." and the like
   kSuffix,     // a piece ending in `space` ("</w>") ends a word
   kWords,      // pieces are words
@@ -90,6 +90,7 @@ enum class DecodeStyle : uint8_t {
 struct DecodeModel {
   DecodeStyle style = DecodeStyle::kBytes;
   std::string space;
+  bool byte_tokens = false;  // <0xXX> is a byte
   bool clean_up = false;
   uint32_t strip_start = 0;  // spaces removed from the beginning of the whole text
 };
@@ -105,6 +106,7 @@ struct TokenizerConfig {
   bool byte_fallback = false;  // what is not in the vocabulary becomes <0xXX> tokens
   bool ignore_merges = false;  // a piece that is a token is that token
   bool fuse_unknown = false;   // neighbouring unknown symbols give one unknown token
+  bool whole_vocabulary = false;  // kUnigram: special tokens too are pieces of the model
   // BPE: what a symbol has before (not the first) or after it (the last). WordPiece: prefix of all but the first part.
   std::string subword_prefix, word_suffix;
   std::string word_prefix;       // WordPiece: prefix of the first part

@@ -88,7 +88,7 @@ class Reader {
 
 void write_config(Writer& w, const TokenizerConfig& c) {
   w.number(c.kind);
-  for (bool b : {c.byte_level, c.byte_fallback, c.ignore_merges, c.fuse_unknown}) w.number(uint8_t(b));
+  for (bool b : {c.byte_level, c.byte_fallback, c.ignore_merges, c.fuse_unknown, c.whole_vocabulary}) w.number(uint8_t(b));
   w.text(c.subword_prefix), w.text(c.word_suffix), w.text(c.word_prefix);
   w.number(c.max_word_chars);
   w.number(uint32_t(c.normalizers.size()));
@@ -102,8 +102,8 @@ void write_config(Writer& w, const TokenizerConfig& c) {
     w.text(s.pattern.text), w.number(uint8_t(s.pattern.regex));
     w.number(s.behavior), w.number(uint8_t(s.invert)), w.text(s.content), w.number(s.prefix), w.number(s.flags);
   }
-  w.number(c.decode.style), w.text(c.decode.space), w.number(uint8_t(c.decode.clean_up));
-  w.number(c.decode.strip_start);
+  w.number(c.decode.style), w.text(c.decode.space), w.number(uint8_t(c.decode.byte_tokens));
+  w.number(uint8_t(c.decode.clean_up)), w.number(c.decode.strip_start);
   w.number(uint32_t(c.added.size()));
   for (const auto& t : c.added) {
     w.number(t.id), w.text(t.content);
@@ -118,7 +118,7 @@ void write_config(Writer& w, const TokenizerConfig& c) {
 TokenizerConfig read_config(Reader& r) {
   TokenizerConfig c;
   c.kind = r.choice(TokenizerKind::kUnigram);
-  for (bool* b : {&c.byte_level, &c.byte_fallback, &c.ignore_merges, &c.fuse_unknown}) *b = r.flag();
+  for (bool* b : {&c.byte_level, &c.byte_fallback, &c.ignore_merges, &c.fuse_unknown, &c.whole_vocabulary}) *b = r.flag();
   c.subword_prefix = r.text(), c.word_suffix = r.text(), c.word_prefix = r.text();
   c.max_word_chars = r.number<uint32_t>();
   for (size_t n = r.count(14); n-- > 0 && !r.failed();) {
@@ -134,7 +134,8 @@ TokenizerConfig read_config(Reader& r) {
     s.prefix = r.choice(PrefixScheme::kNever), s.flags = r.number<uint32_t>();
   }
   c.decode.style = r.choice(DecodeStyle::kWords);
-  c.decode.space = r.text(), c.decode.clean_up = r.flag(), c.decode.strip_start = r.number<uint32_t>();
+  c.decode.space = r.text(), c.decode.byte_tokens = r.flag(), c.decode.clean_up = r.flag();
+  c.decode.strip_start = r.number<uint32_t>();
   for (size_t n = r.count(9); n-- > 0 && !r.failed();) {
     auto& t = c.added.emplace_back();
     t.id = r.number<int32_t>(), t.content = r.text();
