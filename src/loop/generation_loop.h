@@ -143,7 +143,7 @@ struct LoopStats {
   int64_t blocks = 0, blocks_used = 0, blocks_cached = 0;  // state blocks: all, owned by requests, kept for prefixes only
   int64_t prefix_queries_tokens = 0;            // prompt tokens looked up
   int64_t prefix_hit_tokens = 0;                // and found
-  int64_t prompt_tokens = 0, generated_tokens = 0;  // given to the device / sampled, since the start
+  int64_t prompt_tokens = 0, generated_tokens = 0;  // of requests that started / sampled for them, since the start
   int64_t preemptions = 0;
   int64_t steps = 0;
   double step_seconds = 0;                      // sum over all steps, submit to sampled

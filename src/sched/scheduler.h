@@ -6,8 +6,8 @@
 //   commit   what the step sampled; tells which answers ended
 //   release  a request ends from outside (cancel, stop string, fault); its blocks go back
 //
-// Pure: no clock (times are seconds on a scale of the caller's, handed in, never falling), no thread, no device. Not
-// thread safe. Tolerates one step of lag: plan() may be called for step n + 1 while step n is not committed yet.
+// Pure: no clock (times are seconds on a scale of the caller's, handed in), no thread, no device. Not thread safe.
+// Tolerates one step of lag: plan() may be called for step n + 1 while step n is not committed yet.
 #pragma once
 #include <cstdint>
 #include <deque>
