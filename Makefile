@@ -1,6 +1,6 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 .DEFAULT_GOAL := build
-.PHONY: help build test setup asan tsan gcc12 fuzz clean
+.PHONY: help build test setup asan tsan gcc12 fuzz oracles clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -28,6 +28,10 @@ gcc12: ## the same with GCC 12
 fuzz: ## every fuzzer for a minute, under libFuzzer and the address sanitizer
 	@tools/setup.sh sanitize
 	@tools/fuzz.sh
+
+oracles: ## regenerate the tests' goldens with torch, transformers and tokenizers, and compare
+	@tools/setup.sh oracles
+	@.venv-oracles/bin/python tools/oracles/regenerate.py
 
 clean: ## remove every build folder
 	rm -rf build build-*

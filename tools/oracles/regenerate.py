@@ -1,0 +1,94 @@
+#!/usr/bin/env python3
+"""Regenerates every golden of the tests with its oracle and compares it with the committed file.
+
+usage: .venv-oracles/bin/python tools/oracles/regenerate.py [name...]     (`make oracles` makes the environment first)
+New files are left in build/oracles; copy one over its golden to accept it. Ends with "N passed, N failed".
+"""
+import json
+import math
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "build" / "oracles"
+GGUF = ROOT / ".cache" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+HF = OUT / "smollm2-hf"  # made on first use
+
+# name -> (committed file, script and arguments with {out} for the new file and {hf} for SmolLM2 as a plain folder)
+ORACLES = {
+    "greedy": ("tests/data/smollm2_greedy.json", "tools/oracles/greedy.py {hf} {out}"),
+    "rope": ("tests/data/rope_frequencies.json", "tools/oracles/rope.py {out}"),
+    "gguf-blocks": ("tests/data/gguf_blocks.json", "tools/oracles/gguf_blocks.py {out}"),
+    "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),  # writes to stdout
+}
+IGNORED = ("torch", "transformers")  # the versions a file was made with
+TOLERANCE = 1e-3  # of floats: another processor adds in another order
+
+
+def differences(old, new, where=""):
+    """Where two JSON trees differ, floats aside that differ by rounding."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in sorted(set(old) | set(new)):
+            if key in IGNORED:
+                continue
+            if key not in old or key not in new:
+                yield f"{where}.{key} is only in {'the new' if key in new else 'the committed'} file"
+            else:
+                yield from differences(old[key], new[key], f"{where}.{key}")
+    elif isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            yield f"{where} has {len(old)} elements, now {len(new)}"
+        for i, pair in enumerate(zip(old, new)):
+            yield from differences(*pair, f"{where}[{i}]")
+    elif isinstance(old, float) and isinstance(new, float):
+        if not math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+            yield f"{where} was {old}, is {new}"
+    elif type(old) is not type(new) or old != new:
+        yield f"{where} was {str(old)[:60]!r}, is {str(new)[:60]!r}"
+
+
+def compare(golden, made):
+    if golden.suffix == ".json":
+        return list(differences(json.loads(golden.read_text()), json.loads(made.read_text())))
+    return [] if golden.read_bytes() == made.read_bytes() else ["the bytes differ"]
+
+
+def make_hf():
+    if not (HF / "config.json").exists():
+        subprocess.run([sys.executable, ROOT / "tools/oracles/make_hf.py", GGUF, HF], check=True)
+
+
+def regenerate(golden, command):
+    """Runs one oracle; returns the new file."""
+    made = OUT / golden.name
+    if "{hf}" in command:
+        make_hf()
+    words = [word.format(out=made, hf=HF) for word in command.split()]
+    to_stdout = "{out}" not in command
+    with open(made if to_stdout else OUT / f"{golden.name}.log", "wb") as stdout:
+        subprocess.run([sys.executable, ROOT / words[0]] + words[1:], stdout=stdout, check=True)
+    return made
+
+
+def main():
+    wanted = sys.argv[1:] or list(ORACLES)
+    unknown = set(wanted) - set(ORACLES)
+    if unknown:
+        sys.exit(f"regenerate.py: no oracle {', '.join(sorted(unknown))}; there are {', '.join(ORACLES)}")
+    OUT.mkdir(parents=True, exist_ok=True)
+    failed = 0
+    for name in wanted:
+        golden, command = ROOT / ORACLES[name][0], ORACLES[name][1]
+        try:
+            found = compare(golden, regenerate(golden, command))
+        except subprocess.CalledProcessError as error:
+            found = [f"{error}"]
+        print(f"{name}: {'same' if not found else 'DIFFERS'}", *found[:10], sep="\n  ", flush=True)
+        failed += bool(found)
+    print(f"{len(wanted) - failed} passed, {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
