@@ -74,6 +74,7 @@ ConstantPtr quantize_int8(const Constant& c, int64_t group) {
       float largest = 0;
       for (int64_t i = from; i < to; ++i) largest = std::max(largest, std::fabs(w[i]));
       float scale = largest / 127;
+      if (group) scale = static_cast<float>(f16(scale));  // a scale per group is stored in 16 bits; codes clamp what that costs
       scales[static_cast<size_t>(r * groups + j)] = scale;
       for (int64_t i = from; i < to; ++i)
         codes[static_cast<size_t>(r * k + i)] = scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(w[i] / scale), -127.0f, 127.0f)) : 0;
@@ -82,9 +83,14 @@ ConstantPtr quantize_int8(const Constant& c, int64_t group) {
   auto out = std::make_shared<Constant>();
   out->dtype = DType::kF32;
   out->shape = c.shape;
-  out->encoding = {8, DType::kI8, DType::kF32, Encoding::Offset::kNone, -1, static_cast<int32_t>(group)};
+  out->encoding = {8, DType::kI8, group ? DType::kF16 : DType::kF32, Encoding::Offset::kNone, -1, static_cast<int32_t>(group)};
   out->data = buffer_of(codes);
   out->scales = buffer_of(scales);
+  if (group) {
+    std::vector<f16> narrow;
+    for (float v : scales) narrow.emplace_back(v);
+    out->scales = buffer_of(narrow);
+  }
   return out;
 }
 

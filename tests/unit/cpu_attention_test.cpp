@@ -86,7 +86,7 @@ class Fixture {
     c.block_tables = table_.data();
     c.table_columns = columns_;
     c.out = y.data();
-    std::vector<double> scratch(size_t(attention_workspace(c, pool.size())) / 8 + 1);
+    std::vector<double> scratch(size_t(attention_workspace(c)) / 8 + 1);
     attention(t_, c, scratch.data(), pool);
     for (size_t s = 0; s < lengths_.size(); s++)
       std::copy(y.begin() + starts[s] * m_.q_width(), y.begin() + starts[s + 1] * m_.q_width(),

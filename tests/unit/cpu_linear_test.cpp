@@ -35,6 +35,12 @@ struct Problem {
       size_t s = l.group ? i / k * groups + i % k / size_t(l.group) : i / k;
       switch (l.kind) {
         case WeightKind::kF32: value[i] = f32.emplace_back(uniform()); break;
+        case WeightKind::kF16: {
+          f16 h(uniform());
+          bf.push_back(h.bits);
+          value[i] = float(h);
+          break;
+        }
         case WeightKind::kBf16: value[i] = std::bit_cast<float>(uint32_t(bf.emplace_back(bf16(uniform()).bits)) << 16); break;
         case WeightKind::kInt8:
           value[i] = double(i8.emplace_back(int8_t(int(rng() % 256) - 128))) * double(scales[s]);
@@ -49,7 +55,7 @@ struct Problem {
     packed = storage.data() + (64 - reinterpret_cast<uintptr_t>(storage.data()) % 64) % 64;
     LogicalWeight from{nullptr, scales.data(), terms.data()};
     from.rows = l.kind == WeightKind::kF32    ? static_cast<const void*>(f32.data())
-                : l.kind == WeightKind::kBf16 ? static_cast<const void*>(bf.data())
+                : l.kind == WeightKind::kBf16 || l.kind == WeightKind::kF16 ? static_cast<const void*>(bf.data())
                 : l.kind == WeightKind::kInt8 ? static_cast<const void*>(i8.data())
                                               : i4.data();
     Status s = pack_weight(l, from, {packed, size_t(l.bytes())});
@@ -111,7 +117,7 @@ std::vector<double> effective_rows(const std::vector<float>& x, int64_t k, Arith
 }
 
 std::vector<WeightLayout> layouts(int64_t n, int64_t k) {
-  std::vector<WeightLayout> all = {{WeightKind::kF32, n, k}, {WeightKind::kBf16, n, k}, {WeightKind::kInt8, n, k},
+  std::vector<WeightLayout> all = {{WeightKind::kF32, n, k}, {WeightKind::kF16, n, k}, {WeightKind::kBf16, n, k}, {WeightKind::kInt8, n, k},
                                    {WeightKind::kInt8, n, k, 32}};
   for (int g : {32, 64, 128})
     for (GroupTerm term : {GroupTerm::kSymmetric, GroupTerm::kZero, GroupTerm::kMinimum})

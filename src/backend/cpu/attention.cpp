@@ -17,8 +17,9 @@ namespace {
 constexpr int kItemFloats = 6144;
 constexpr int kItemRows = 96;
 constexpr int kTileRows = 12;
-// Key blocks are split over threads only for items of few rows (decode), which bounds the scratch for partials.
+// Key blocks are split over threads only for few items of few rows (decode), which bounds the scratch for partials.
 constexpr int kSplitRows = 24;
+constexpr int kSplitItems = 16;
 
 // Rows r0..r1 of one sequence and kv head; row r is token r / group of the sequence, head r % group of the kv head's.
 struct Item {
@@ -49,7 +50,7 @@ class Attention {
       most_rows = std::max<int>(most_rows, static_cast<int>(std::min<int64_t>(rows, item_rows_)));
       if (rows) key_blocks_ = std::max<int64_t>(key_blocks_, c.positions[c.seq_starts[s + 1] - 1] / kKeyBlock + 1);
     }
-    if (items_ > 0 && items_ < 2 * threads && most_rows <= kSplitRows)
+    if (items_ > 0 && items_ < std::min(2 * threads, kSplitItems) && most_rows <= kSplitRows)
       parts_ = std::clamp<int64_t>(ceil_div(4 * threads, items_), 1, ceil_div(key_blocks_, 2));
   }
 
@@ -63,7 +64,7 @@ class Attention {
       return;
     }
     auto* left = static_cast<std::atomic<int64_t>*>(workspace);
-    auto* partials = reinterpret_cast<float*>(left + align_up(items_, 8));
+    auto* partials = reinterpret_cast<float*>(left + kSplitItems);
     for (int64_t i = 0; i < items_; i++) new (left + i) std::atomic<int64_t>(parts_);
     pool.parallel_for(items_ * parts_, [&](int64_t chunk, int) {
       int64_t i = chunk / parts_, part = chunk % parts_;
@@ -256,10 +257,9 @@ class Attention {
 
 }  // namespace
 
-int64_t attention_workspace(const AttentionCall& c, int threads) {
+int64_t attention_workspace(const AttentionCall& c) {
   int panels = static_cast<int>(ceil_div(c.layout.head_dim, 32));
-  int64_t items = 2 * threads, blocks = ceil_div(c.table_columns, 2);
-  return align_up(items, 8) * 8 + items * blocks * Attention::partial_floats(panels, kSplitRows) * 4;
+  return kSplitItems * 8 + kSplitItems * ceil_div(c.table_columns, 2) * Attention::partial_floats(panels, kSplitRows) * 4;
 }
 
 void attention(const KernelTable& t, const AttentionCall& call, void* workspace, ThreadPool& pool) {

@@ -33,8 +33,8 @@ struct AttentionCall {
   int64_t ld_out = 0;
 };
 
-// Scratch of attention(): for partials of split key blocks. Grows with threads and table_columns only.
-int64_t attention_workspace(const AttentionCall& call, int threads);
+// Scratch bytes of attention(), for partials of split key blocks; depends on table_columns and head_dim only.
+int64_t attention_workspace(const AttentionCall& call);
 // Keys and values of the step's own tokens must have been written before.
 void attention(const KernelTable& t, const AttentionCall& call, void* workspace, ThreadPool& pool);
 

@@ -1,16 +1,18 @@
 #include "backend/cpu/cpu.h"
 
-#include "backend/cpu/isa.h"
 #include "tensor/host_device.h"
 
 namespace brisk::cpu {
 
 void add_kernels(Registry& registry) {
-  std::vector<std::string> features;
   auto best = active_isa();
+  if (!best) return;
+  std::vector<std::string> features;
   for (Isa isa : present_isas())
-    if (best && isa <= *best) features.emplace_back(isa_name(isa));
+    if (isa <= *best) features.emplace_back(isa_name(isa));
   registry.set_isa(std::move(features));
+  add_linear(registry);
+  add_decoder(registry);
 }
 
 std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("cpu"); }

@@ -85,6 +85,11 @@ struct KernelTable {
   TileKernel int4[3][3];                    // [GroupTerm][group 32, 64, 128], int8 activations
   void (*epilogue)(const EpilogueCall&);
   void (*quantize_row)(const QuantizeRowCall&);
+  void (*rms_norm)(const float* x, const float* w, int64_t k, float epsilon, float* out);
+  void (*layer_norm)(const float* x, const float* w, const float* b, int64_t k, float epsilon, float* out);  // w, b may be null
+  void (*softmax)(const float* x, int64_t n, float* out);
+  int64_t (*argmax)(const float* x, int64_t n);  // first of the largest; NaN never, 0 if there is nothing else
+  void (*unary)(Unary f, const float* x, int64_t n, float* out);
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
   void (*to_f16)(const float* x, int64_t n, uint16_t* out);
   void (*rope_angles)(const float* frequency, int n, float position, float magnitude, float* cos, float* sin);

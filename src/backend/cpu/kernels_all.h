@@ -28,6 +28,7 @@ namespace {
 #include "backend/cpu/gemm_fp32.h"
 #include "backend/cpu/gemm_int4.h"
 #include "backend/cpu/gemm_int8.h"
+#include "backend/cpu/norm_kernels.h"
 #include "backend/cpu/quantize_kernels.h"
 #include "backend/cpu/rope_kernels.h"
 
@@ -55,6 +56,11 @@ KernelTable make_table(Isa isa) {
   t.int4[2][2] = tile_kernel<TileInt4<128, GroupTerm::kMinimum>>();
   t.epilogue = &epilogue;
   t.quantize_row = &quantize_row;
+  t.rms_norm = &rms_norm;
+  t.layer_norm = &layer_norm;
+  t.softmax = &softmax;
+  t.argmax = &argmax;
+  t.unary = &unary;
   t.to_bf16 = &to_bf16;
   t.to_f16 = &to_f16;
   t.rope_angles = &rope_angles;

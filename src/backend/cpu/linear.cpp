@@ -111,6 +111,9 @@ const TileKernel* find_tile_kernel(const KernelTable& t, const WeightLayout& w, 
     case WeightKind::kF32:
       if (arithmetic == Arithmetic::kFloat) found = &t.f32;
       break;
+    case WeightKind::kF16:
+      if (arithmetic == Arithmetic::kFloat) found = &t.f16;
+      break;
     case WeightKind::kBf16:
       if (arithmetic == Arithmetic::kFloat) found = &t.bf16;
       if (arithmetic == Arithmetic::kBf16Dot) found = &t.bf16_dot;

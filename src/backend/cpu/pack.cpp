@@ -15,7 +15,7 @@ constexpr int kGranule = 64;
 // Address of byte/word `e` (0..31 outputs) inside a pair of granules whose entries are `entry` bytes wide.
 int slot(int e, int entry) { return e / 16 * kGranule + e % 16 * entry; }
 
-bool f16_exact(float v) { return static_cast<float>(f16(v)) == v; }
+bool f16_exact(float v) { return static_cast<float>(brisk::f16(v)) == v; }
 
 struct Packer {
   const WeightLayout& l;
@@ -25,6 +25,10 @@ struct Packer {
   void f32(int64_t row, int j, std::byte* panel) const {
     const float* w = static_cast<const float*>(from.rows) + row * l.k;
     for (int64_t k = 0; k < l.k; k++) std::memcpy(panel + k * 128 + slot(j, 4), w + k, 4);
+  }
+  void f16(int64_t row, int j, std::byte* panel) const {
+    const uint16_t* w = static_cast<const uint16_t*>(from.rows) + row * l.k;
+    for (int64_t k = 0; k < l.k; k++) std::memcpy(panel + k * kGranule + j * 2, w + k, 2);
   }
   void bf16(int64_t row, int j, std::byte* panel) const {
     const uint16_t* w = static_cast<const uint16_t*>(from.rows) + row * l.k;
@@ -71,7 +75,8 @@ int64_t WeightLayout::panels() const { return gated ? ceil_div(n / 2, kPanel / 2
 
 int WeightLayout::unit_k() const {
   switch (kind) {
-    case WeightKind::kF32: return 1;
+    case WeightKind::kF32:
+    case WeightKind::kF16: return 1;
     case WeightKind::kBf16: return 2;
     case WeightKind::kInt8: return group ? group : 4;
     case WeightKind::kInt4: return group;
@@ -81,6 +86,7 @@ int WeightLayout::unit_k() const {
 
 int WeightLayout::unit_bytes() const {
   switch (kind) {
+    case WeightKind::kF16: return kGranule;
     case WeightKind::kF32:
     case WeightKind::kBf16: return 128;
     case WeightKind::kInt8: return group ? kGranule + group * kPanel : 128;
@@ -135,6 +141,7 @@ Status pack_weight(const WeightLayout& l, const LogicalWeight& from, std::span<s
       if (row < 0) continue;
       switch (l.kind) {
         case WeightKind::kF32: packer.f32(row, j, panel); break;
+        case WeightKind::kF16: packer.f16(row, j, panel); break;
         case WeightKind::kBf16: packer.bf16(row, j, panel); break;
         case WeightKind::kInt8: packer.int8(row, j, panel); break;
         case WeightKind::kInt4: packer.int4(row, j, panel); break;
@@ -147,40 +154,65 @@ Status pack_weight(const WeightLayout& l, const LogicalWeight& from, std::span<s
   return {};
 }
 
+namespace {
+
+float half_at(const std::byte* p) {
+  brisk::f16 h;
+  std::memcpy(&h, p, 2);
+  return h;
+}
+
+void unpack_int8(const WeightLayout& l, const std::byte* panel, int j, float channel_scale, float* out) {
+  int unit = l.unit_k(), head = l.group ? kGranule : 0;
+  for (int64_t k0 = 0; k0 < l.k; k0 += unit, panel += l.unit_bytes()) {
+    float scale = l.group ? half_at(panel + j * 2) : channel_scale;
+    const std::byte* codes = panel + head + slot(j, 4);
+    int n = static_cast<int>(l.k - k0 < unit ? l.k - k0 : unit);
+    for (int i = 0; i < n; i++)
+      out[k0 + i] = static_cast<float>(static_cast<int>(codes[i / 4 * 128 + i % 4]) - 128) * scale;
+  }
+}
+
+void unpack_int4(const WeightLayout& l, const std::byte* panel, int j, float* out) {
+  int head = l.term == GroupTerm::kSymmetric ? kGranule : 2 * kGranule;
+  for (int64_t k0 = 0; k0 < l.k; k0 += l.group, panel += l.unit_bytes()) {
+    float scale = half_at(panel + j * 2), term = l.term == GroupTerm::kSymmetric ? 8 : half_at(panel + kGranule + j * 2);
+    const std::byte* codes = panel + head + slot(j, 4);
+    int n = static_cast<int>(l.k - k0 < l.group ? l.k - k0 : l.group);
+    for (int i = 0; i < n; i++) {
+      int b = static_cast<int>(codes[i / 8 * 128 + i % 4]);
+      float q = static_cast<float>(i % 8 < 4 ? b & 15 : b >> 4);
+      out[k0 + i] = l.term == GroupTerm::kMinimum ? q * scale + term : (q - term) * scale;
+    }
+  }
+}
+
+}  // namespace
+
 void unpack_row(const WeightLayout& l, const std::byte* packed, int64_t row, float* out) {
   const std::byte* panel = packed + row / kPanel * l.panel_bytes();
-  int j = static_cast<int>(row % kPanel), unit = l.unit_k();
-  auto half_at = [](const std::byte* p) { brisk::f16 h; std::memcpy(&h, p, 2); return static_cast<float>(h); };
-  float scale = 1, term = 8;
-  if (l.channel_scales()) std::memcpy(&scale, packed + l.scales_offset() + row * 4, 4);
-  for (int64_t k = 0; k < l.k; k++) {
-    const std::byte* u = panel + k / unit * l.unit_bytes();
-    int in = static_cast<int>(k % unit);
-    if (l.group && in == 0) {
-      scale = half_at(u + j * 2);
-      if (l.term != GroupTerm::kSymmetric) term = half_at(u + kGranule + j * 2);
-    }
-    switch (l.kind) {
-      case WeightKind::kF32: std::memcpy(out + k, u + slot(j, 4), 4); break;
-      case WeightKind::kBf16: {
+  int j = static_cast<int>(row % kPanel);
+  switch (l.kind) {
+    case WeightKind::kF32:
+      for (int64_t k = 0; k < l.k; k++) std::memcpy(out + k, panel + k * 128 + slot(j, 4), 4);
+      break;
+    case WeightKind::kF16:
+      for (int64_t k = 0; k < l.k; k++) out[k] = half_at(panel + k * kGranule + j * 2);
+      break;
+    case WeightKind::kBf16:
+      for (int64_t k = 0; k < l.k; k++) {
         brisk::bf16 h;
-        std::memcpy(&h, u + slot(j, 4) + in * 2, 2);
+        std::memcpy(&h, panel + k / 2 * 128 + slot(j, 4) + k % 2 * 2, 2);
         out[k] = h;
-        break;
       }
-      case WeightKind::kInt8: {
-        int q = static_cast<int>(u[(l.group ? kGranule : 0) + in / 4 * 128 + slot(j, 4) + in % 4]) - 128;
-        out[k] = static_cast<float>(q) * scale;
-        break;
-      }
-      case WeightKind::kInt4: {
-        int head = l.term == GroupTerm::kSymmetric ? kGranule : 2 * kGranule;
-        int b = static_cast<int>(u[head + in / 8 * 128 + slot(j, 4) + in % 4]);
-        float q = static_cast<float>(in % 8 < 4 ? b & 15 : b >> 4);
-        out[k] = l.term == GroupTerm::kMinimum ? q * scale + term : (q - term) * scale;
-        break;
-      }
+      break;
+    case WeightKind::kInt8: {
+      float scale = 0;
+      if (l.channel_scales()) std::memcpy(&scale, packed + l.scales_offset() + row * 4, 4);
+      unpack_int8(l, panel, j, scale, out);
+      break;
     }
+    case WeightKind::kInt4: unpack_int4(l, panel, j, out); break;
   }
 }
 

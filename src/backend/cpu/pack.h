@@ -4,6 +4,7 @@
 // panel is a sequence of units along K, and every unit is made of 64-byte granules that hold 16 outputs each, so that the
 // outputs lie in the vector lanes and K runs sequentially. The same bytes serve every instruction set and every M.
 //   kF32   unit = 1 k:  granule [16 outputs] float, two a unit (outputs 0-15, 16-31)
+//   kF16   unit = 1 k:  [32 outputs] f16, one granule
 //   kBf16  unit = 2 k:  granule [16 outputs][2 k] bf16, two a unit
 //   kInt8, group 0 (a scale per output): unit = 4 k: granule [16 outputs][4 k] of value + 128, two a unit;
 //          float scales [padded n] follow the last panel
@@ -23,7 +24,7 @@
 
 namespace brisk::cpu {
 
-enum class WeightKind : uint8_t { kF32, kBf16, kInt8, kInt4 };
+enum class WeightKind : uint8_t { kF32, kF16, kBf16, kInt8, kInt4 };
 enum class GroupTerm : uint8_t { kSymmetric, kZero, kMinimum };
 
 inline constexpr int kPanel = 32;  // outputs a panel
@@ -52,7 +53,7 @@ struct WeightLayout {
 // Whether the layout is one of those above, with sizes in range.
 Status check_layout(const WeightLayout& layout);
 
-// Logical weights, row-major. `rows`: float, bf16 bits (uint16), int8 values, or 4-bit codes one a byte, by kind;
+// Logical weights, row-major. `rows`: float, f16 or bf16 bits (uint16), int8 values, or 4-bit codes one a byte, by kind;
 // `scales` [n] or [n][ceil(k / group)]; `terms` as scales, for kZero and kMinimum. Group scales and terms must be exact
 // in f16, an error says which one is not.
 struct LogicalWeight {
