@@ -9,6 +9,7 @@
 #include "import/gguf/blocks.h"
 #include "import/gguf/import.h"
 #include "model_files.h"
+#include "text/tokenizer.h"
 
 namespace brisk {
 namespace {
@@ -235,6 +236,33 @@ TEST(GgufImport, UnsupportedThingsAreListedAtOnce) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("architecture 'mamba'"), std::string::npos);
   EXPECT_NE(unknown.error().message.find("IQ1_S"), std::string::npos);
+}
+
+TEST(GgufImport, TokenizerTemplateAndEndIdsComeAlong) {
+  TestFolder dir;
+  auto import_with = [&](std::vector<std::string> tokens, const std::string& model) {
+    GgufWriter g = TinyLlama::gguf_metadata();
+    g.add_text("tokenizer.ggml.model", model), g.add_texts("tokenizer.ggml.tokens", tokens), g.add_texts("tokenizer.ggml.merges", {"a b"});
+    std::string types = raw<uint32_t>(5) + raw<uint64_t>(tokens.size());
+    for (const auto& t : tokens) types += raw<int32_t>(t.starts_with("<|") ? 3 : 1);
+    g.add("tokenizer.ggml.token_type", 9, types), g.add_text("tokenizer.chat_template", "{{ messages }}");
+    for (const auto& w : TinyLlama::weights()) g.tensor(w.gguf, {w.shape.begin(), w.shape.end()}, 0, TinyLlama::gguf_bytes(w));
+    return import_gguf(dir.write("m.gguf", g.build()));
+  };
+  auto m = import_with({"a", "<|im_start|>", "<|im_end|>", "b", "ab", "<|endoftext|>"}, "gpt2");
+  ASSERT_TRUE(m.ok()) << m.error().message;
+  EXPECT_EQ(m->generation_config, R"({"bos_token_id":1,"eos_token_id":[2,5]})");
+  EXPECT_EQ(m->chat_template, "{{ messages }}");
+  auto t = Tokenizer::deserialize(std::as_bytes(std::span(m->tokenizer)));
+  ASSERT_TRUE(t.ok()) << t.error().message;
+  EXPECT_EQ(*(*t)->encode("abba<|im_end|>"), (std::vector<int32_t>{4, 3, 0, 2}));
+  auto large = import_with(std::vector<std::string>(41, "a"), "gpt2");
+  ASSERT_FALSE(large.ok());
+  EXPECT_NE(large.error().message.find("41 entries, the embedding only 40 rows"), std::string::npos) << large.error().message;
+  auto unknown = import_with({"a", "b", "ab"}, "rwkv");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.error().kind, ErrorKind::kUnsupported);
+  EXPECT_NE(unknown.error().message.find("1 thing is not supported"), std::string::npos) << unknown.error().message;
 }
 
 TEST(GgufImport, DamagedModelsAreInvalid) {

@@ -35,7 +35,7 @@ uint64_t scalar_bytes(GgufType t) {
 
 template <class T> T load(std::span<const std::byte> b) {
   T v{};
-  std::memcpy(&v, b.data(), std::min(sizeof v, b.size()));
+  if (b.size() >= sizeof v) std::memcpy(&v, b.data(), sizeof v);
   return v;
 }
 

@@ -7,6 +7,7 @@
 #include "import/decoder/builder.h"
 #include "import/gguf/blocks.h"
 #include "import/gguf/gguf_file.h"
+#include "import/gguf/tokenizer.h"
 
 namespace brisk {
 namespace {
@@ -202,30 +203,27 @@ class ConfigReader {
   Problems& problems_;
 };
 
-// Special tokens that end an answer whatever the metadata says, as the peers do.
-constexpr std::string_view kEndTokens[] = {"<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>",
-                                           "<end_of_turn>", "<|end_of_text|>", "<|return|>"};
-
-Status read_generation(const GgufFile& file, int64_t vocab, Model& model) {
+// Tokenizer, chat template and the defaults of generation (the ids that end an answer).
+Status read_text(const GgufFile& file, int64_t vocab, Model& model, Problems& problems) {
+  auto tokenizer = gguf_tokenizer(file);
+  if (!tokenizer.ok() && tokenizer.error().kind != ErrorKind::kUnsupported) return std::move(tokenizer).error();
   nlohmann::json j = nlohmann::json::object();
-  std::vector<int64_t> eos;
-  auto add = [&](int64_t id) {
-    if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
-  };
-  for (const char* key : {"eos", "eot", "eom"}) {
-    BRISK_ASSIGN(auto id, file.integer("tokenizer.ggml." + std::string(key) + "_token_id", 0, vocab - 1));
-    if (id) add(*id);
+  if (!tokenizer.ok()) {
+    problems.add(tokenizer.error().message);
+  } else if (const Tokenizer* t = tokenizer->get()) {
+    // An embedding may have more rows than the tokenizer has ids, but an id without a row would be read out of bounds.
+    if (t->vocab_size() > vocab)
+      return invalid(file.path() + ": tokenizer.ggml.tokens has " + std::to_string(t->vocab_size()) + " entries, the embedding only " + std::to_string(vocab) + " rows");
+    model.tokenizer = t->serialize();
+    if (!t->eos_ids().empty()) j["eos_token_id"] = std::vector<int32_t>(t->eos_ids().begin(), t->eos_ids().end());
+    if (t->bos() >= 0) j["bos_token_id"] = t->bos();
+  } else {
+    model.notes.push_back("the file has no tokenizer");
+    BRISK_ASSIGN(auto bos, file.integer("tokenizer.ggml.bos_token_id", 0, vocab - 1));
+    BRISK_ASSIGN(auto eos, file.integer("tokenizer.ggml.eos_token_id", 0, vocab - 1));
+    if (bos) j["bos_token_id"] = *bos;
+    if (eos) j["eos_token_id"] = std::vector<int64_t>{*eos};
   }
-  BRISK_ASSIGN(auto tokens, file.texts("tokenizer.ggml.tokens"));
-  BRISK_ASSIGN(auto types, file.numbers("tokenizer.ggml.token_type"));
-  constexpr double kControl = 3;
-  if (tokens && types && tokens->size() == types->size())
-    for (size_t i = 0; i < tokens->size() && i < static_cast<size_t>(vocab); ++i)
-      if ((*types)[i] == kControl && std::find(std::begin(kEndTokens), std::end(kEndTokens), (*tokens)[i]) != std::end(kEndTokens))
-        add(static_cast<int64_t>(i));
-  if (!eos.empty()) j["eos_token_id"] = eos;
-  BRISK_ASSIGN(auto bos, file.integer("tokenizer.ggml.bos_token_id", 0, INT32_MAX));
-  if (bos && *bos < vocab) j["bos_token_id"] = *bos;
   model.generation_config = j.dump();
   BRISK_ASSIGN(auto chat, file.text("tokenizer.chat_template"));
   model.chat_template = chat.value_or("");
@@ -262,7 +260,7 @@ Result<Model> import_gguf(const std::string& path) {
   BRISK_ASSIGN(auto config, ConfigReader(*file, *family, std::string(*architecture), problems).read());
   Model model;
   model.metadata["source_format"] = "gguf";
-  BRISK_TRY(read_generation(*file, config.vocab, model));
+  BRISK_TRY(read_text(*file, config.vocab, model, problems));
   BRISK_TRY(build_model(model, config, *family, WeightFormat::kGguf, GgufStore(*file), problems, path));
   model.default_precision = default_precision(model.functions.at("step"));
   BRISK_ASSIGN(auto name, file->text("general.name"));
