@@ -6,6 +6,7 @@
 
 #include "import/gguf/import.h"
 #include "model_files.h"
+#include "text/tokenizer.h"
 
 namespace brisk {
 namespace {
@@ -104,6 +105,32 @@ TEST(HfImport, ShardedFoldersAndTemplates) {
   EXPECT_EQ(import_hf(dir.path())->chat_template, "J");
   dir.write("generation_config.json", R"({"eos_token_id": 40})");
   EXPECT_NE(message(import_hf(dir.path())).find("generation_config.json: field 'eos_token_id' must be an id, or a list of ids, from 0 to 39"), std::string::npos);
+}
+
+TEST(HfImport, TokenizerComesAlong) {
+  TestFolder dir;
+  auto with = [&](const std::string& vocab, int pad) {
+    dir.write("tokenizer.json", R"({"version": "1.0", "added_tokens": [{"id": 2, "content": "<|end|>", "special": true}, {"id": )" + std::to_string(pad) +
+                                R"(, "content": "<pad>", "special": true}], "model": {"type": "BPE", "vocab": {)" + vocab + R"(}, "merges": ["a b"]}})");
+    return import_changed(dir, {});
+  };
+  auto m = with(R"("a": 0, "b": 1, "ab": 3)", 4);
+  ASSERT_TRUE(m.ok()) << message(m);
+  auto t = Tokenizer::deserialize(std::as_bytes(std::span(m->tokenizer)));
+  ASSERT_TRUE(t.ok()) << t.error().message;
+  EXPECT_EQ(*(*t)->encode("abb<|end|>"), (std::vector<int32_t>{3, 1, 2}));
+  EXPECT_EQ((*t)->vocab_size(), 5);
+
+  std::string many = R"("a": 0, "b": 1, "ab": 3)";
+  for (int i = 4; i < 40; ++i) many += ", \"w" + std::to_string(i) + "\": " + std::to_string(i);
+  auto padded = with(many, 40);  // an added token without a row in the embedding
+  ASSERT_TRUE(padded.ok()) << message(padded);
+  EXPECT_EQ((*Tokenizer::deserialize(std::as_bytes(std::span(padded->tokenizer))))->vocab_size(), 40);
+  EXPECT_NE(std::find(padded->notes.begin(), padded->notes.end(), "1 added tokens have no row in the embedding and are left out"), padded->notes.end());
+  auto large = with(many + ", \"x\": 40", 41);
+  EXPECT_NE(message(large).find("42 tokens, the embedding has only 40 rows"), std::string::npos) << message(large);
+  dir.write("tokenizer.json", "{");
+  EXPECT_NE(message(import_changed(dir, {})).find("tokenizer.json"), std::string::npos);
 }
 
 TEST(HfImport, UnsupportedThingsAreListedAtOnce) {

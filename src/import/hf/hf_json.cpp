@@ -266,19 +266,22 @@ Result<HfConfig> read_hf_config(const std::string& folder, Problems& problems) {
   return out;
 }
 
-Result<std::string> read_generation(const std::string& folder, int64_t vocab) {
+Result<std::string> read_generation(const std::string& folder, int64_t vocab, std::span<const int32_t> more_eos) {
   std::string path = folder + "/generation_config.json";
   if (!is_file(path)) path = folder + "/config.json";
   BRISK_ASSIGN(json j, read_object(path));
   Fields f(path, j);
   json out = json::object(), eos = json::array();
-  if (const json* v = f.find("eos_token_id")) {
+  auto add_eos = [&](const json& id) {
+    if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
+  };
+  if (const json* v = f.find("eos_token_id"))
     for (const json& id : v->is_array() ? *v : json::array({*v})) {
       if (!id.is_number_integer() || id < 0 || id >= vocab) return f.wrong("eos_token_id", "must be an id, or a list of ids, from 0 to " + std::to_string(vocab - 1));
-      if (std::find(eos.begin(), eos.end(), id) == eos.end()) eos.push_back(id);
+      add_eos(id);
     }
-    out["eos_token_id"] = eos;
-  }
+  for (int32_t id : more_eos) add_eos(id);
+  if (!eos.empty()) out["eos_token_id"] = eos;
   for (const char* key : {"bos_token_id", "pad_token_id"}) {
     const json* v = f.find(key);
     if (v && v->is_number_integer() && *v >= 0 && *v < vocab) out[key] = *v;  // -1 and the like mean none

@@ -1,5 +1,7 @@
 // The JSON files beside a Hugging Face folder's weights.
 #pragma once
+#include <cstdint>
+#include <span>
 #include <string>
 
 #include "import/decoder/config.h"
@@ -20,8 +22,8 @@ Result<HfConfig> read_hf_config(const std::string& folder, Problems& problems);
 
 // The defaults of generation as one JSON object: eos_token_id (always a list of ids below `vocab`), bos_token_id,
 // pad_token_id, do_sample, temperature, top_k, top_p, min_p, repetition_penalty. From generation_config.json if there is
-// one, else from config.json.
-Result<std::string> read_generation(const std::string& folder, int64_t vocab);
+// one, else from config.json. `more_eos` are the tokenizer's ids that end an answer, all below `vocab`.
+Result<std::string> read_generation(const std::string& folder, int64_t vocab, std::span<const int32_t> more_eos = {});
 
 // chat_template.jinja, or chat_template in tokenizer_config.json ("default" of several); empty if there is none.
 Result<std::string> read_chat_template(const std::string& folder);

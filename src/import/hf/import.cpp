@@ -4,6 +4,7 @@
 #include "import/decoder/builder.h"
 #include "import/hf/hf_json.h"
 #include "import/hf/safetensors.h"
+#include "import/hf/tokenizer.h"
 
 namespace brisk {
 namespace {
@@ -44,7 +45,16 @@ Result<Model> import_hf(const std::string& folder, const HfOptions& options) {
   model.metadata["source_format"] = "huggingface";
   model.default_precision = "bf16";
   const std::string& text_folder = options.tokenizer_folder.empty() ? folder : options.tokenizer_folder;
-  BRISK_ASSIGN(model.generation_config, read_generation(folder, c.vocab));
+  std::vector<int32_t> end_ids;
+  auto tokenizer = hf_tokenizer(text_folder, c.vocab, model.notes);
+  if (!tokenizer.ok() && tokenizer.error().kind != ErrorKind::kUnsupported) return std::move(tokenizer).error();
+  if (!tokenizer.ok()) {
+    problems.add(tokenizer.error().message);
+  } else if (const Tokenizer* t = tokenizer->get()) {
+    model.tokenizer = t->serialize();
+    end_ids.assign(t->eos_ids().begin(), t->eos_ids().end());
+  }
+  BRISK_ASSIGN(model.generation_config, read_generation(folder, c.vocab, end_ids));
   BRISK_ASSIGN(model.chat_template, read_chat_template(text_folder));
   BRISK_TRY(build_model(model, c, *config.family, WeightFormat::kHf, HfStore(*tensors), problems, folder));
   return model;
