@@ -19,13 +19,40 @@ namespace dom = simdjson::dom;
 constexpr size_t kMaxFile = size_t{1} << 30;
 constexpr size_t kMaxDepth = 64;
 
+// Integers of more than 18 digits, which simdjson refuses, as powers of ten of the same length: "1000..." -> "1E00030".
+// transformers writes such a model_max_length into most folders.
+void shorten_integers(std::string& text) {
+  auto digit = [&](size_t i) { return i < text.size() && text[i] >= '0' && text[i] <= '9'; };
+  bool quoted = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (text[i] == '\\' && quoted) ++i;
+    if (quoted || !digit(i)) continue;
+    size_t begin = i;
+    while (digit(i)) ++i;
+    bool integer = i >= text.size() || (text[i] != '.' && text[i] != 'e' && text[i] != 'E');
+    bool starts = begin == 0 || std::string_view(".+eE").find(text[begin - 1]) == std::string_view::npos;
+    if (integer && starts && i - begin > 18) {
+      std::string power = std::to_string(i - begin - 1);
+      std::fill(text.begin() + ptrdiff_t(begin) + 1, text.begin() + ptrdiff_t(i), '0');
+      text[begin + 1] = 'E';
+      text.replace(i - power.size(), power.size(), power);
+    }
+    --i;
+  }
+}
+
 Result<dom::element> parse(dom::parser& parser, std::string_view text, const std::string& file) {
   if (text.size() > kMaxFile) return invalid(file + ": " + std::to_string(text.size()) + " bytes, at most 1 GiB are allowed");
   if (parser.allocate(text.size(), kMaxDepth)) return environment(file + ": out of memory");
   dom::element root;
-  if (auto error = parser.parse(text.data(), text.size()).get(root)) {
-    return invalid(file + ": not JSON: " + simdjson::error_message(error));
+  auto error = parser.parse(text.data(), text.size()).get(root);
+  if (error == simdjson::NUMBER_ERROR) {
+    std::string copy(text);
+    shorten_integers(copy);
+    error = parser.parse(copy).get(root);
   }
+  if (error) return invalid(file + ": not JSON: " + simdjson::error_message(error));
   return root;
 }
 

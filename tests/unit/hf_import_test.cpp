@@ -114,12 +114,15 @@ TEST(HfImport, TokenizerComesAlong) {
                                 R"(, "content": "<pad>", "special": true}], "model": {"type": "BPE", "vocab": {)" + vocab + R"(}, "merges": ["a b"]}})");
     return import_changed(dir, {});
   };
+  // transformers writes an integer that no machine word holds.
+  dir.write("tokenizer_config.json", R"({"model_max_length": 1000000000000000019884624838656, "x": "12345678901234567890", "eos_token": "<|end|>"})");
   auto m = with(R"("a": 0, "b": 1, "ab": 3)", 4);
   ASSERT_TRUE(m.ok()) << message(m);
   auto t = Tokenizer::deserialize(std::as_bytes(std::span(m->tokenizer)));
   ASSERT_TRUE(t.ok()) << t.error().message;
   EXPECT_EQ(*(*t)->encode("abb<|end|>"), (std::vector<int32_t>{3, 1, 2}));
   EXPECT_EQ((*t)->vocab_size(), 5);
+  EXPECT_EQ((*t)->eos(), 2);
 
   std::string many = R"("a": 0, "b": 1, "ab": 3)";
   for (int i = 4; i < 40; ++i) many += ", \"w" + std::to_string(i) + "\": " + std::to_string(i);
