@@ -189,8 +189,10 @@ Status Tokenizer::State::encode_pieces(std::string_view text, bool at_start, uin
   return {};
 }
 
-Status Tokenizer::State::encode_part(std::string_view text, bool at_start, bool parse_special, uint64_t& budget,
-                                     std::vector<int32_t>& out) const {
+Status Tokenizer::State::encode_part(std::string_view text, size_t offset, bool parse_special, const DataGuard* guard,
+                                     uint64_t& budget, std::vector<int32_t>& out) const {
+  std::string_view raw = text;
+  bool at_start = offset == 0;
   EncoderVocab all = vocab();
   BpeEncoder bpe(all, merge_index, direct.empty() ? nullptr : &direct);
   SpmEncoder spm(all, scores);
@@ -202,7 +204,14 @@ Status Tokenizer::State::encode_part(std::string_view text, bool at_start, bool 
   }
   if (normalized_added.empty()) return encode_pieces(text, at_start, budget, bpe, spm, out);
   std::vector<TextPart> parts;
-  normalized_added.split(text, parse_special, parts);
+  if (guard && guard->touches_data(offset, offset + raw.size())) {
+    NormalizedGuard here(*guard, raw, offset, text);
+    normalized_added.split(text, parse_special, parts, [&](const AddedToken& t, std::string_view pattern, size_t begin) {
+      return !shapes_prompt(t) || here.allows(t, pattern, begin);
+    });
+  } else {
+    normalized_added.split(text, parse_special, parts);
+  }
   for (const TextPart& p : parts) {
     if (p.id >= 0) {
       out.push_back(p.id);
@@ -221,6 +230,11 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::State::publish(std::unique_p
 }
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOptions options) const {
+  return encode_guarded(text, {}, options);
+}
+
+Result<std::vector<int32_t>> Tokenizer::encode_guarded(std::string_view text, std::span<const ByteRange> data,
+                                                       EncodeOptions options) const {
   const State& s = *state_;
   if (text.size() > kMaxText) {
     return invalid("text: " + std::to_string(text.size()) + " bytes, at most " + std::to_string(kMaxText) +
@@ -231,13 +245,20 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, EncodeOpti
   if (options.add_special) out = s.config.prefix_ids;
   uint64_t budget = text_budget(text.size());
   std::vector<TextPart> parts;
-  s.raw_added.split(text, options.parse_special, parts);
+  DataGuard guard(data);
+  AddedTokenMatcher::Allows allows;
+  if (!data.empty()) {
+    allows = [&](const AddedToken& t, std::string_view pattern, size_t begin) {
+      return !shapes_prompt(t) || !guard.touches_data(begin, begin + pattern.size());
+    };
+  }
+  s.raw_added.split(text, options.parse_special, parts, allows);
   for (const TextPart& p : parts) {
     if (p.id >= 0) {
       out.push_back(p.id);
     } else {
       std::string_view part = text.substr(p.begin, p.end - p.begin);
-      BRISK_TRY(s.encode_part(part, p.begin == 0, options.parse_special, budget, out));
+      BRISK_TRY(s.encode_part(part, p.begin, options.parse_special, data.empty() ? nullptr : &guard, budget, out));
     }
   }
   if (options.add_special) out.insert(out.end(), s.config.suffix_ids.begin(), s.config.suffix_ids.end());

@@ -18,6 +18,10 @@ struct EncodeOptions {
   bool parse_special = true;  // "<|im_end|>" in the text is that token; off for text that a stranger wrote
 };
 
+struct ByteRange {
+  size_t begin = 0, end = 0;
+};
+
 class Tokenizer {
  public:
   ~Tokenizer();
@@ -27,6 +31,12 @@ class Tokenizer {
   // Any bytes are accepted; ill-formed UTF-8 keeps its bytes where the vocabulary can say them, else it is unknown.
   // Fails if a pattern of the tokenizer needs too much work on this text, or if the text is over 1 GiB.
   Result<std::vector<int32_t>> encode(std::string_view text, EncodeOptions options = {}) const;
+
+  // encode() of a text whose ranges `data` (in order, not overlapping) a stranger wrote: tokens that shape a prompt,
+  // special ones and added ones that look like markup, are taken only where none of their bytes lies in `data`. All
+  // other text is cut as encode() cuts it, across the borders of `data` too.
+  Result<std::vector<int32_t>> encode_guarded(std::string_view text, std::span<const ByteRange> data,
+                                              EncodeOptions options = {}) const;
 
   // The bytes that a token adds to the text (a part of a UTF-8 sequence possibly; " word" for a piece that starts a
   // word); the literal text of a special token. Empty for an id that is not in the vocabulary. Valid as long as *this.

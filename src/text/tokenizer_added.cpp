@@ -55,7 +55,8 @@ void AddedTokenMatcher::reset(std::vector<AddedToken> tokens, const std::vector<
   index_.reset(pool_, PrefixIndex::sort_ids(pool_, std::move(ids)));
 }
 
-void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::vector<TextPart>& parts) const {
+void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::vector<TextPart>& parts,
+                              const Allows& allows) const {
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
     if (!starts_[uint8_t(text[at])]) {
@@ -66,6 +67,7 @@ void AddedTokenMatcher::split(std::string_view text, bool parse_special, std::ve
     size_t length = 0;
     index_.each_prefix(text.substr(at), [&](uint32_t i, size_t n) {
       if (n == length) return;  // of equal contents the first counts
+      if (allows && !allows(tokens_[i], pool_[i], at)) return;
       hit = int32_t(i);
       length = n;
     });

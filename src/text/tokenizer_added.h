@@ -1,5 +1,6 @@
 // Finds added tokens in a text: leftmost, then longest.
 #pragma once
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -21,7 +22,10 @@ class AddedTokenMatcher {
   void reset(std::vector<AddedToken> tokens, const std::vector<std::string>& patterns);
   bool empty() const { return tokens_.empty(); }
   // Cuts the text into tokens and what is between them; no part is empty.
-  void split(std::string_view text, bool parse_special, std::vector<TextPart>& parts) const;
+  // allows: asked for each token found (with its pattern and place); a refused one is as if it did not exist.
+  using Allows = std::function<bool(const AddedToken& token, std::string_view pattern, size_t begin)>;
+  void split(std::string_view text, bool parse_special, std::vector<TextPart>& parts,
+             const Allows& allows = nullptr) const;
 
  private:
   std::vector<AddedToken> tokens_;

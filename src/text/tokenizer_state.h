@@ -7,6 +7,7 @@
 #include "text/pretokenize.h"
 #include "text/tokenizer.h"
 #include "text/tokenizer_added.h"
+#include "text/tokenizer_guard.h"
 #include "text/tokenizer_normalize.h"
 #include "text/tokenizer_vocab.h"
 #include "text/wordpiece.h"
@@ -45,7 +46,8 @@ struct Tokenizer::State {
   void sort_pieces();         // fills `by_text`
   void fill_shown();
   std::string shown_bytes(size_t id) const;
-  Status encode_part(std::string_view text, bool at_start, bool parse_special, uint64_t& budget,
+  // guard: knows the whole text, of which this part begins at byte `offset`; may be null.
+  Status encode_part(std::string_view text, size_t offset, bool parse_special, const DataGuard* guard, uint64_t& budget,
                      std::vector<int32_t>& out) const;
   Status encode_pieces(std::string_view text, bool at_start, uint64_t& budget, BpeEncoder& bpe, SpmEncoder& spm,
                        std::vector<int32_t>& out) const;
