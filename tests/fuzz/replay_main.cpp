@@ -16,6 +16,7 @@
 #include <iterator>
 #include <random>
 
+#include "base/log.h"
 #include "fuzz/counted_memory.h"
 #include "fuzz/fuzz.h"
 
@@ -138,6 +139,7 @@ int run_mutations(int runs, std::chrono::seconds limit) {
 
 int main(int argc, char** argv) {
   catch_signals();
+  brisk::set_log_level(brisk::LogLevel::kError);  // files that are wrong are told of by warnings
   if (argc == 3 && std::strcmp(argv[1], "--write") == 0) return write_seeds(argv[2]), 0;
   if (argc == 3 && std::strcmp(argv[1], "--runs") == 0) return run_mutations(std::atoi(argv[2]), std::chrono::hours(1));
   if (argc == 1) return run_mutations(10000, std::chrono::seconds(3));

@@ -7,6 +7,7 @@
 #include "base/checked.h"
 #include "base/file.h"
 #include "base/half.h"
+#include "base/log.h"
 
 namespace brisk {
 namespace {
@@ -25,6 +26,10 @@ TEST(Half, RoundsToNearestEvenAndKeepsNan) {
   EXPECT_TRUE(std::isnan(float(bf16(NAN))));
   EXPECT_EQ(f16(65504.0f).bits, 0x7bff);
   EXPECT_FLOAT_EQ(float(f16(0.333251953125f)), 0.333251953125f);
+}
+
+TEST(Log, TerminalsGetNoControlCharacters) {
+  EXPECT_EQ(printable("a\x1b[2Jb\r\x7f\n\tä"), "a?[2Jb??\n\tä");
 }
 
 TEST(File, UncommittedWriteLeavesTheOldFile) {
