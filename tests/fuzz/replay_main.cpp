@@ -1,5 +1,5 @@
 // Runs a fuzzer's seeds and seeded mutations of them: NAME_fuzz [--runs N | --write DIR | FILE...]
-//   --runs N      mutations of each seed (default: 10000, or what three seconds allow)
+//   --runs N      mutations of each seed (default: 10000, or what four seconds for all of them allow)
 //   --write DIR   only writes the seeds there (the corpus that libFuzzer starts from)
 //   FILE...       runs these instead, unchanged (to look at a failure again)
 // The input that failed is left as failed-input.bin in the current folder. Exit code 0: all survived.
@@ -121,13 +121,13 @@ void write_seeds(const std::string& folder) {
     std::ofstream(folder + "/seed" + std::to_string(i), std::ios::binary) << seeds[i];
 }
 
-int run_mutations(int runs, std::chrono::seconds limit) {
+int run_mutations(int runs, std::chrono::milliseconds limit) {
   const auto seeds = brisk::fuzz::seeds();
   int64_t done = 0, accepted = 0;
   for (size_t i = 0; i < seeds.size(); ++i) {
     if (!run(seeds[i])) fail("a seed was refused");
     Mutator mutator(static_cast<uint32_t>(i));
-    const auto end = std::chrono::steady_clock::now() + limit;
+    const auto end = std::chrono::steady_clock::now() + limit / seeds.size();
     for (int n = 0; n < runs && std::chrono::steady_clock::now() < end; ++n, ++done) accepted += run(mutator.mutate(seeds[i]));
   }
   std::printf("%zu seeds, %lld mutations survived, %lld of them accepted\n", seeds.size(), static_cast<long long>(done),
@@ -142,7 +142,7 @@ int main(int argc, char** argv) {
   brisk::set_log_level(brisk::LogLevel::kError);  // files that are wrong are told of by warnings
   if (argc == 3 && std::strcmp(argv[1], "--write") == 0) return write_seeds(argv[2]), 0;
   if (argc == 3 && std::strcmp(argv[1], "--runs") == 0) return run_mutations(std::atoi(argv[2]), std::chrono::hours(1));
-  if (argc == 1) return run_mutations(10000, std::chrono::seconds(3));
+  if (argc == 1) return run_mutations(10000, std::chrono::seconds(4));
   for (int i = 1; i < argc; ++i) std::printf("%s: %s\n", argv[i], run(read_file(argv[i])) ? "accepted" : "refused");
   return 0;
 }
