@@ -8,23 +8,25 @@ struct TileWide {
   static constexpr int kMaxRows = kLanes == 16 ? 12 : 6, kWholeRows = 3;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const float* a = static_cast<const float*>(c.a);
-    const W* w = reinterpret_cast<const W*>(c.w);
+    Rows<R, float> x(c.a, c.lda);
+    const W* w = reinterpret_cast<const W*>(c.w) + column<V>(0, first);
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-#pragma clang loop unroll_count(2)
-    for (int64_t k = 0; k < c.k; k++) {
-      VF b[V];
-#pragma unroll
-      for (int v = 0; v < V; v++) b[v] = kLoad(w + k * 32 + column<V>(v, first));
-#pragma unroll
-      for (int r = 0; r < R; r++) {
-        VF x = vset1(a[r * c.lda + k]);
-#pragma unroll
-        for (int v = 0; v < V; v++) y[r][v] = vfma(x, b[v], y[r][v]);
-      }
+    int64_t k = c.k;
+    for (; k >= 2; k -= 2, w += 64, x.advance(2)) {
+      step<R, V>(y, w, x, 0);
+      step<R, V>(y, w + 32, x, 1);
     }
+    if (k) step<R, V>(y, w, x, 0);
     store_acc<R, V>(y, c, first);
+  }
+
+  template <int R, int V>
+  BRISK_INLINE static void step(VF (&y)[R][V], const W* w, const Rows<R, float>& x, int64_t offset) {
+    VF b[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) b[v] = kLoad(w + column<V>(v, 0));
+    fma_step<R, V>(y, b, x, offset);
   }
 };
 
@@ -36,43 +38,29 @@ struct TileBf16 {
   static constexpr int kMaxRows = kLanes == 16 ? 12 : 6, kWholeRows = 2;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const float* a = static_cast<const float*>(c.a);
-    const std::byte* w = c.w;
+    Rows<R, float> x(c.a, c.lda);
+    const std::byte* w = c.w + column<V>(0, first) * 4;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-    const VI high = viset1(static_cast<int>(0xffff0000u));
-    for (int64_t k = 0; k + 1 < c.k; k += 2, w += 128) {
-      VI pair[V];
-      VF b[V];
-#pragma unroll
-      for (int v = 0; v < V; v++) {
-        pair[v] = viload(w + column<V>(v, first) * 4);
-        b[v] = vi_as_f(vishl16(pair[v]));
-      }
-#pragma unroll
-      for (int r = 0; r < R; r++) {
-        VF x = vset1(a[r * c.lda + k]);
-#pragma unroll
-        for (int v = 0; v < V; v++) y[r][v] = vfma(x, b[v], y[r][v]);
-      }
-#pragma unroll
-      for (int v = 0; v < V; v++) b[v] = vi_as_f(viand(pair[v], high));
-#pragma unroll
-      for (int r = 0; r < R; r++) {
-        VF x = vset1(a[r * c.lda + k + 1]);
-#pragma unroll
-        for (int v = 0; v < V; v++) y[r][v] = vfma(x, b[v], y[r][v]);
-      }
+    int64_t k = c.k;
+    for (; k >= 2; k -= 2, w += 128, x.advance(2)) {
+      step<R, V>(y, w, x, 0);
+      step<R, V>(y, w, x, 1);
     }
-    if (c.k % 2) {
-#pragma unroll
-      for (int v = 0; v < V; v++) {
-        VF b = vi_as_f(vishl16(viload(w + column<V>(v, first) * 4)));
-#pragma unroll
-        for (int r = 0; r < R; r++) y[r][v] = vfma(vset1(a[r * c.lda + c.k - 1]), b, y[r][v]);
-      }
-    }
+    if (k) step<R, V>(y, w, x, 0);
     store_acc<R, V>(y, c, first);
+  }
+
+  template <int R, int V>
+  BRISK_INLINE static void step(VF (&y)[R][V], const std::byte* w, const Rows<R, float>& x, int odd) {
+    const VI high = viset1(static_cast<int>(0xffff0000u));
+    VF b[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      VI pair = viload(w + column<V>(v, 0) * 4);
+      b[v] = vi_as_f(odd ? viand(pair, high) : vishl16(pair));
+    }
+    fma_step<R, V>(y, b, x, odd);
   }
 };
 
@@ -82,18 +70,20 @@ struct TileBf16Dot {
   static constexpr int kMaxRows = 12, kWholeRows = 0;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const uint16_t* a = static_cast<const uint16_t*>(c.a);
+    Rows<R, uint16_t> x(c.a, c.lda);
+    const std::byte* w = c.w + column<V>(0, first) * 4;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-    for (int64_t k = 0; k < c.k; k += 2) {
+    for (int64_t k = 0; k < c.k; k += 2, w += 128, x.advance(2)) {
       VI b[V];
 #pragma unroll
-      for (int v = 0; v < V; v++) b[v] = viload(c.w + k * 64 + column<V>(v, first) * 4);
+      for (int v = 0; v < V; v++) b[v] = viload(w + column<V>(v, 0) * 4);
 #pragma unroll
       for (int r = 0; r < R; r++) {
-        VI x = viset1(load_word(a + r * c.lda + k));
+        VI pair = viset1(load_word(x.at(r)));
 #pragma unroll
-        for (int v = 0; v < V; v++) y[r][v] = vdot_bf16(y[r][v], b[v], x);
+        for (int v = 0; v < V; v++) y[r][v] = vdot_bf16(y[r][v], b[v], pair);
+        load_fence();
       }
     }
     store_acc<R, V>(y, c, first);

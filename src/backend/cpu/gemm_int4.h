@@ -11,11 +11,10 @@ struct TileInt4 {
 
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const int8_t* a = static_cast<const int8_t*>(c.a);
+    Rows<R, int8_t> x(c.a, c.lda);
     const std::byte* w = c.w;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-    const VI mask = viset1(0x0f0f0f0f);
     int64_t fold = 0;
     for (int64_t g = 0; g < c.k / G; g++) {
       const uint16_t* head = reinterpret_cast<const uint16_t*>(w);
@@ -29,25 +28,34 @@ struct TileInt4 {
 #pragma unroll
           for (int v = 0; v < V; v++) dot[r][v] = viset1(start);
         }
-        for (int s = 0; s < F / 8; s++, w += 128, a += 8) {
-          VI low[V], high[V];
-#pragma unroll
-          for (int v = 0; v < V; v++) {
-            VI b = viload(w + column<V>(v, first) * 4);
-            low[v] = viand(b, mask);
-            high[v] = viand(vishr4(b), mask);
-          }
-#pragma unroll
-          for (int r = 0; r < R; r++) {
-            VI x0 = viset1(load_word(a + r * c.lda)), x1 = viset1(load_word(a + r * c.lda + 4));
-#pragma unroll
-            for (int v = 0; v < V; v++) dot[r][v] = vdot4(vdot4(dot[r][v], low[v], x0), high[v], x1);
-          }
-        }
+#pragma clang loop unroll_count(2)
+        for (int s = 0; s < F / 8; s++, w += 128, x.advance(8)) step<R, V>(dot, w + column<V>(0, first) * 4, x);
         fold_in<R, V>(y, dot, c, head, fold, first);
       }
     }
     store_acc<R, V>(y, c, first);
+  }
+
+  // 8 k of a granule pair
+  template <int R, int V>
+  BRISK_INLINE static void step(VI (&dot)[R][V], const std::byte* w, const Rows<R, int8_t>& x) {
+    const VI mask = viset1(0x0f0f0f0f);
+    VI low[V], high[V];
+#pragma unroll
+    for (int v = 0; v < V; v++) {
+      VI b = viload(w + column<V>(v, 0) * 4);
+      low[v] = viand(b, mask);
+      high[v] = viand(vishr4(b), mask);
+    }
+#pragma unroll
+    for (int half = 0; half < 2; half++)
+#pragma unroll
+      for (int r = 0; r < R; r++) {
+        VI four = viset1(load_word(x.at(r) + half * 4));
+#pragma unroll
+        for (int v = 0; v < V; v++) dot[r][v] = vdot4(dot[r][v], half ? high[v] : low[v], four);
+        load_fence();
+      }
   }
 
   template <int R, int V>

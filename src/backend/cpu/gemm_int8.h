@@ -8,7 +8,7 @@ struct TileInt8Channel {
   static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const int8_t* a = static_cast<const int8_t*>(c.a);
+    Rows<R, int8_t> x(c.a, c.lda);
     const int32_t* sum = static_cast<const int32_t*>(c.a_sum);
     const std::byte* w = c.w + column<V>(0, first) * 4;
     VF y[R][V];
@@ -19,24 +19,15 @@ struct TileInt8Channel {
       for (int r = 0; r < R; r++)
 #pragma unroll
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
-      for (int s = 0; s < 16; s++) {
-        Dot8 b[V];
-#pragma unroll
-        for (int v = 0; v < V; v++) b[v] = dot8(viload(w + s * 128 + column<V>(v, 0) * 4));
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-          VI x = viset1(load_word(a + r * c.lda + s * 4));
-#pragma unroll
-          for (int v = 0; v < V; v++) dot[r][v] = vdot(dot[r][v], b[v], x);
-        }
-      }
+#pragma clang loop unroll_count(4)
+      for (int s = 0; s < 16; s++) dot_step<R, V>(dot, w + s * 128, x, s * 4);
 #pragma unroll
       for (int r = 0; r < R; r++) {
         VF scale = vset1(c.a_scale[r * c.ld_scale + g]);
 #pragma unroll
         for (int v = 0; v < V; v++) y[r][v] = vfma(vi_to_f(dot[r][v]), scale, y[r][v]);
       }
-      a += 64;
+      x.advance(64);
       w += 16 * 128;
     }
     store_acc<R, V>(y, c, first);
@@ -47,7 +38,7 @@ struct TileInt8Group32 {
   static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const int8_t* a = static_cast<const int8_t*>(c.a);
+    Rows<R, int8_t> x(c.a, c.lda);
     const int32_t* sum = static_cast<const int32_t*>(c.a_sum);
     const std::byte* w = c.w;
     VF y[R][V];
@@ -58,18 +49,9 @@ struct TileInt8Group32 {
       for (int r = 0; r < R; r++)
 #pragma unroll
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
+      const std::byte* codes = w + 64 + column<V>(0, first) * 4;
 #pragma unroll
-      for (int s = 0; s < 8; s++) {
-        Dot8 b[V];
-#pragma unroll
-        for (int v = 0; v < V; v++) b[v] = dot8(viload(w + 64 + s * 128 + column<V>(v, first) * 4));
-#pragma unroll
-        for (int r = 0; r < R; r++) {
-          VI x = viset1(load_word(a + r * c.lda + s * 4));
-#pragma unroll
-          for (int v = 0; v < V; v++) dot[r][v] = vdot(dot[r][v], b[v], x);
-        }
-      }
+      for (int s = 0; s < 8; s++) dot_step<R, V>(dot, codes + s * 128, x, s * 4);
 #pragma unroll
       for (int v = 0; v < V; v++) {
         VF scale = vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first));
@@ -79,7 +61,7 @@ struct TileInt8Group32 {
           y[r][v] = vfma(part, vset1(c.a_scale[r * c.ld_scale + g / 2]), y[r][v]);
         }
       }
-      a += 32;
+      x.advance(32);
       w += 64 + 8 * 128;
     }
     store_acc<R, V>(y, c, first);
@@ -91,44 +73,40 @@ struct TileInt8Group32 {
 constexpr float kUp24 = 16777216.0f, kDown24 = 1.0f / 16777216.0f;
 
 template <int kk, int R, int V>
-BRISK_INLINE void int8w_step(VF (&y)[R][V], const VI (&b)[V], const float* a, int64_t lda) {
+BRISK_INLINE void int8w_step(VF (&y)[R][V], const VI (&b)[V], const Rows<R, float>& x) {
   VF w[V];
 #pragma unroll
   for (int v = 0; v < V; v++) w[v] = vi_to_f(vbyte_top<kk>(b[v]));
-#pragma unroll
-  for (int r = 0; r < R; r++) {
-    VF x = vset1(a[r * lda + kk]);
-#pragma unroll
-    for (int v = 0; v < V; v++) y[r][v] = vfma(x, w[v], y[r][v]);
-  }
+  fma_step<R, V>(y, w, x, kk);
 }
-// n of the 4 k of one granule pair; a points at the first.
+// n of the 4 k of one granule pair; x points at the first.
 template <int R, int V>
-BRISK_INLINE void int8w_granule(VF (&y)[R][V], const std::byte* w, const float* a, int64_t lda, int64_t n, int first) {
+BRISK_INLINE void int8w_granule(VF (&y)[R][V], const std::byte* w, const Rows<R, float>& x, int64_t n) {
   const VI flip = viset1(static_cast<int>(0x80808080u));
   VI b[V];
 #pragma unroll
-  for (int v = 0; v < V; v++) b[v] = vixor(viload(w + column<V>(v, first) * 4), flip);
-  int8w_step<0>(y, b, a, lda);
-  if (n > 1) int8w_step<1>(y, b, a, lda);
-  if (n > 2) int8w_step<2>(y, b, a, lda);
-  if (n > 3) int8w_step<3>(y, b, a, lda);
+  for (int v = 0; v < V; v++) b[v] = vixor(viload(w + column<V>(v, 0) * 4), flip);
+  int8w_step<0>(y, b, x);
+  if (n > 1) int8w_step<1>(y, b, x);
+  if (n > 2) int8w_step<2>(y, b, x);
+  if (n > 3) int8w_step<3>(y, b, x);
 }
 
 struct TileInt8wChannel {
   static constexpr int kMaxRows = kLanes == 16 ? 12 : 5, kWholeRows = 1;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const float* a = static_cast<const float*>(c.a);
+    Rows<R, float> x(c.a, c.lda);
+    const std::byte* w = c.w + column<V>(0, first) * 4;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll
       for (int v = 0; v < V; v++) y[r][v] = vmul(y[r][v], vset1(kUp24));
-    int64_t k = 0;
-    for (; k + 4 <= c.k; k += 4) int8w_granule<R, V>(y, c.w + k * 32, a + k, c.lda, 4, first);
-    if (k < c.k) int8w_granule<R, V>(y, c.w + k * 32, a + k, c.lda, c.k - k, first);
+    int64_t k = c.k;
+    for (; k >= 4; k -= 4, w += 128, x.advance(4)) int8w_granule<R, V>(y, w, x, 4);
+    if (k) int8w_granule<R, V>(y, w, x, k);
 #pragma unroll
     for (int r = 0; r < R; r++)
 #pragma unroll
@@ -141,7 +119,7 @@ struct TileInt8wGroup32 {
   static constexpr int kMaxRows = kLanes == 16 ? 6 : 2, kWholeRows = 1;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
-    const float* a = static_cast<const float*>(c.a);
+    Rows<R, float> x(c.a, c.lda);
     const std::byte* w = c.w;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
@@ -151,9 +129,10 @@ struct TileInt8wGroup32 {
       for (int r = 0; r < R; r++)
 #pragma unroll
         for (int v = 0; v < V; v++) part[r][v] = vzero();
-      int64_t n = c.k - k < 32 ? c.k - k : 32, i = 0;
-      for (; i + 4 <= n; i += 4) int8w_granule<R, V>(part, w + 64 + i * 32, a + k + i, c.lda, 4, first);
-      if (i < n) int8w_granule<R, V>(part, w + 64 + i * 32, a + k + i, c.lda, n - i, first);
+      int64_t n = c.k - k < 32 ? c.k - k : 32;
+      const std::byte* codes = w + 64 + column<V>(0, first) * 4;
+      for (; n >= 4; n -= 4, codes += 128, x.advance(4)) int8w_granule<R, V>(part, codes, x, 4);
+      if (n) int8w_granule<R, V>(part, codes, x, n);
 #pragma unroll
       for (int v = 0; v < V; v++) {
         VF scale = vmul(vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first)), vset1(kDown24));
