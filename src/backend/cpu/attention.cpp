@@ -40,8 +40,8 @@ class Attention {
     panels_ = static_cast<int>(ceil_div(l.head_dim, 32));
     item_rows_ = std::clamp(kItemFloats / (panels_ * 32), 1, kItemRows);
     const TileKernel& typed = l.type == CacheType::kF32 ? t.f32 : l.type == CacheType::kBf16 ? t.bf16 : t.f16;
-    score_ = &typed;
-    value_ = l.value_panels() ? &typed : &t.f32;
+    score_ = c.bf16_dot ? &t.bf16_dot : &typed;
+    value_ = !l.value_panels() ? &t.f32 : score_;
     tile_rows_ = std::min({score_->max_rows, value_->max_rows, kTileRows});
     int most_rows = 0;
     for (int64_t s = 0; s < c.sequences; s++) {
@@ -90,7 +90,7 @@ class Attention {
   int64_t token(const Item& it, int64_t row) const { return c_.seq_starts[it.sequence] + row / group_; }
   int64_t head(const Item& it, int64_t row) const { return it.kv_head * group_ + row % group_; }
 
-  // Queries of an item, rotated and scaled: [rows][head_dim].
+  // Queries of an item, rotated and scaled: [rows][head_dim], floats, or bf16 at the start of the same memory.
   void load_queries(const Item& it, float* q) const {
     int dim = c_.layout.head_dim;
     for (int64_t r = it.r0; r < it.r1;) {
@@ -99,6 +99,12 @@ class Attention {
       for (; r < it.r1 && token(it, r) == at; r++)
         angles.rotate(c_.q + at * c_.ld_q + head(it, r) * dim, dim, c_.scale, q + (r - it.r0) * dim);
     }
+    // rows shrink toward the front, each vector is read before it is written over
+    if (c_.bf16_dot) t_.to_bf16(q, int64_t{it.rows()} * dim, reinterpret_cast<uint16_t*>(q));
+  }
+  const void* query(const float* q, int row) const {
+    int64_t at = int64_t{row} * c_.layout.head_dim;
+    return c_.bf16_dot ? static_cast<const void*>(reinterpret_cast<const uint16_t*>(q) + at) : q + at;
   }
 
   const std::byte* state(const Item& it, int64_t block_column, int which) const {
@@ -147,7 +153,7 @@ class Attention {
     TileCall tile;
     tile.rows = n;
     for (int g = 0; g < segments; g++) {
-      tile.a = q + first * dim;
+      tile.a = query(q, first);
       tile.lda = dim;
       tile.w = state(it, key_block * 2 + g, 0);
       tile.k = dim;
@@ -155,8 +161,10 @@ class Attention {
       score_->run(tile);
     }
     t_.attend_softmax({s, n, segments, lo, hi, c_.softcap, out.max, out.sum});
+    bool narrow = value_ == &t_.bf16_dot;
+    if (narrow) t_.to_bf16(s, segments * n * 32, reinterpret_cast<uint16_t*>(s));
     for (int g = 0; g < segments; g++) {
-      tile.a = s + g * n * 32;
+      tile.a = narrow ? static_cast<const void*>(reinterpret_cast<const uint16_t*>(s) + g * n * 32) : s + g * n * 32;
       tile.lda = 32;
       tile.k = std::min(kBlockTokens, last - g * kBlockTokens);
       tile.first = g == 0;

@@ -21,6 +21,7 @@ struct AttentionCall {
   int64_t window = 0;    // keys seen: position > query - window; 0: all
   float softcap = 0;
   RopeSpec rope;         // of the queries
+  bool bf16_dot = false;  // bf16 cache only: queries and probabilities rounded to bf16, two products an instruction
   const void* state = nullptr;
   const float* q = nullptr;  // [tokens][heads * head_dim], row stride ld_q
   int64_t ld_q = 0;

@@ -28,7 +28,8 @@ class Writer {
  public:
   Writer(const KernelTable& t, const KvWriteCall& c) : t_(t), c_(c) {}
 
-  void token(int64_t index, int64_t sequence) const {
+  // `last`: no later token of the sequence is written in this step.
+  void token(int64_t index, int64_t sequence, bool last) const {
     const KvLayout& l = c_.layout;
     int32_t position = c_.positions[index];
     int64_t block = c_.block_tables[sequence * c_.table_columns + position / kBlockTokens];
@@ -49,6 +50,8 @@ class Writer {
       narrow(key, l.head_dim, k16);
       narrow(value, l.head_dim, v16);
       scatter(l, j, k16, v16, keys, values);
+      if (last && j % 2 == 0 && l.type == CacheType::kBf16 && l.value_panels())
+        for (int i = 0; i < l.head_dim; i++) reinterpret_cast<uint16_t*>(values)[l.value_element(j + 1, i)] = 0;
     }
   }
 
@@ -68,7 +71,7 @@ void write_kv(const KernelTable& t, const KvWriteCall& c, ThreadPool& pool) {
     int64_t s = std::upper_bound(c.seq_starts, c.seq_starts + c.sequences + 1, static_cast<int32_t>(first)) - c.seq_starts - 1;
     for (int64_t i = first; i < end; i++) {
       while (i >= c.seq_starts[s + 1]) s++;
-      writer.token(i, s);
+      writer.token(i, s, i + 1 == c.seq_starts[s + 1]);
     }
   });
 }

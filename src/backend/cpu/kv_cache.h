@@ -8,7 +8,8 @@
 //   values  fp32, fp16: i / 32 * 1024 + j * 32 + i % 32
 //           bf16 (pairs along j): i / 32 * 1024 + j / 2 * 64 + i % 32 / 16 * 32 + i % 16 * 2 + j % 2
 //           head_dim not a multiple of 32: j * head_dim + i (widened to panels when read)
-// bf16 needs an even head_dim.
+// bf16 needs an even head_dim. There the values of the token after a sequence's last are zero if both share a pair, since
+// kernels may read pairs whole.
 #pragma once
 #include <cstddef>
 #include <cstdint>

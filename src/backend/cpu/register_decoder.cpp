@@ -94,12 +94,17 @@ AttentionCall attention_call(const KernelArgs& a) {
   c.ld_out = p.heads * p.head_dim;
   return c;
 }
+bool accepts_attention_bf16(const ProblemDesc& p) {
+  return accepts_attention(p) && p.inputs[3].type.dtype == DType::kBF16;
+}
 int64_t attention_scratch(const KernelArgs& a) { return attention_workspace(attention_call(a)); }
 
+template <bool kBf16Dot>
 Status run_attention(KernelContext& kc, const KernelArgs& a) {
   Context ctx = context_of(kc);
   const auto& p = a.get<AttentionAttrs>();
   AttentionCall c = attention_call(a);
+  c.bf16_dot = kBf16Dot;
   KvWriteCall w;
   w.layout = c.layout;
   w.rope = c.rope;
@@ -161,8 +166,15 @@ Status run_sample(KernelContext& kc, const KernelArgs& a) {
 void add_decoder(Registry& r) {
   r.add(desc(OpId::kRmsNorm, run_rms_norm, accepts_rms_norm));
   r.add(desc(OpId::kRope, run_rope, accepts_rope));
-  KernelDesc attend = desc(OpId::kPagedAttention, run_attention, accepts_attention);
+  KernelDesc attend = desc(OpId::kPagedAttention, run_attention<false>, accepts_attention);
   attend.workspace = attention_scratch;
+  r.add(attend);
+  attend.id += ".bf16dot";
+  attend.numerics += ".bf16dot";
+  attend.requires_isa = {"avx512_bf16"};
+  attend.priority = 30;
+  attend.run = run_attention<true>;
+  attend.accepts = accepts_attention_bf16;
   r.add(attend);
   r.add(desc(OpId::kSample, run_sample, [](const ProblemDesc& p) { return is_f32(p, 0); }));
 }
