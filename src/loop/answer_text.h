@@ -2,33 +2,32 @@
 #pragma once
 #include <string>
 #include <string_view>
-#include <vector>
+#include <utility>
+
+#include "text/detokenizer.h"
+#include "text/stop_matcher.h"
 
 namespace brisk {
 
 class AnswerText {
  public:
-  // Stop strings must not be empty. include_stop: the matched one stays in the text.
-  AnswerText(std::vector<std::string> stop_strings, bool include_stop)
-      : stops_(std::move(stop_strings)), include_stop_(include_stop) {}
+  explicit AnswerText(StopMatcher stops) : characters_(nullptr), stops_(std::move(stops)) {}
 
-  // Appends a token's bytes (maybe a part of a character). Returns the text that is certain now. When a stop string is
-  // complete stopped() is true, and what follows it is gone; nothing may be added after.
-  std::string add(std::string_view bytes);
-  // The answer ended without a stop string: the rest, an unfinished character as U+FFFD.
-  std::string finish();
+  // Appends a token's bytes (maybe a part of a character). Returns the text that is certain now.
+  std::string add(std::string_view bytes) { return stops_.push(characters_.push_bytes(bytes)); }
+  // The end: what was held back, an unfinished character as U+FFFD.
+  std::string finish() {
+    std::string out = stops_.push(characters_.finish());
+    out += stops_.finish();
+    return out;
+  }
 
-  bool stopped() const { return !stop_.empty(); }
-  const std::string& stop_string() const { return stop_; }
+  // Index of the stop string that has ended the text; -1: none.
+  int stop() const { return stops_.matched(); }
 
  private:
-  std::string release(size_t size);
-
-  std::vector<std::string> stops_;
-  bool include_stop_;
-  std::string bytes_;  // unfinished character
-  std::string held_;   // whole characters that may begin a stop string
-  std::string stop_;
+  Detokenizer characters_;
+  StopMatcher stops_;
 };
 
 }  // namespace brisk

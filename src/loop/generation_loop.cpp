@@ -234,9 +234,12 @@ Result<RequestHandle> GenerationLoop::submit(GenerationRequest request, EventSin
   why = Refusal::kInvalid;
   if (!sink) return refuse(internal("submit: no event sink"));
   if (Status checked = check(request); !checked.ok()) return refuse(std::move(checked));
+  auto stops = StopMatcher::create(request.stop_strings, request.include_stop);
+  if (!stops.ok()) return refuse(std::move(stops).error());
   why = Refusal::kNone;
 
   auto live = std::make_unique<LiveRequest>();
+  live->text = std::make_unique<AnswerText>(std::move(stops).value());
   live->sink = std::move(sink);
   live->prefix_root = prefix_root(s.options.model_key, request.cache_salt, kBlockTokens);
   if (s.options.prefix_cache) extend_prefix_keys(live->prefix_root, request.prompt, kBlockTokens, live->prefix_keys);

@@ -23,7 +23,6 @@ LoopCore::LoopCore(StepRunner& runner, const Tokenizer* tokenizer, const SchedOp
 
 void LoopCore::admit(std::unique_ptr<LiveRequest> request) {
   LiveRequest& l = *request;
-  l.text = std::make_unique<AnswerText>(l.request.stop_strings, l.request.include_stop);
   l.usage.prompt_tokens = static_cast<int64_t>(l.request.prompt.size());
   SchedRequest r{.id = l.id, .prompt = std::move(l.request.prompt), .max_new_tokens = l.request.max_tokens,
                  .stop_ids = l.request.stop_ids, .priority = l.request.priority, .key = l.request.key,
@@ -151,9 +150,9 @@ void LoopCore::deliver(LiveRequest& l, const Committed& c, const StepOutput& out
                         (c.end == SchedEnd::kStopId && !l.request.include_stop);
     if (!hidden) e.text = l.text->add(tokenizer_->token_bytes(c.token));
   }
-  if (l.text->stopped()) {
+  if (const int stop = l.text->stop(); stop >= 0) {
     e.finish = FinishReason::kStop;
-    e.stop_string = l.text->stop_string();
+    e.stop_string = l.request.stop_strings[static_cast<size_t>(stop)];
   } else if (c.end != SchedEnd::kRunning) {
     e.finish = c.end == SchedEnd::kStopId ? FinishReason::kStop : FinishReason::kLength;
     if (c.end == SchedEnd::kStopId) e.stop_id = c.token;

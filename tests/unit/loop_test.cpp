@@ -109,35 +109,21 @@ std::vector<int32_t> alone(const GenerationRequest& r, const FakeOptions& f = {}
   return fake_answer(r.prompt, r.sampling, limit, stop, f);
 }
 
-TEST(AnswerText, GivesWholeCharactersOnly) {
-  AnswerText t({}, false);
-  EXPECT_EQ(t.add("a\xF0"), "a");
-  EXPECT_EQ(t.add("\x9F\x98"), "");
-  EXPECT_EQ(t.add("\x80z"), "\xF0\x9F\x98\x80z");
+TEST(AnswerText, HoldsBackPartsOfCharactersAndStopStrings) {
+  auto stops = StopMatcher::create({"STOP", "\xC3\xA9t"});
+  ASSERT_TRUE(stops.ok());
+  AnswerText t(*stops);
+  EXPECT_EQ(t.add("one S\xF0"), "one ");
+  EXPECT_EQ(t.add("\x9F\x98\x80z"), "S\xF0\x9F\x98\x80z");
   EXPECT_EQ(t.add("\xC3"), "");
-  EXPECT_EQ(t.add("x"), "\xEF\xBF\xBDx");  // it was no character after all
-  EXPECT_EQ(t.add("\xE2\x82"), "");
-  EXPECT_EQ(t.finish(), "\xEF\xBF\xBD");
-}
-
-TEST(AnswerText, HoldsBackWhatMayBecomeAStopString) {
-  AnswerText t({"STOP", "END"}, false);
-  EXPECT_EQ(t.add("one S"), "one ");
-  EXPECT_EQ(t.add("T"), "");
-  EXPECT_EQ(t.add("AND"), "STAND");
-  EXPECT_EQ(t.add(" E"), " ");
-  EXPECT_EQ(t.finish(), "E");
-
-  AnswerText u({"STOP"}, false);
-  EXPECT_EQ(u.add("xSTST"), "xST");
-  EXPECT_EQ(u.add("OP and more"), "");
-  EXPECT_TRUE(u.stopped());
-  EXPECT_EQ(u.stop_string(), "STOP");
+  EXPECT_EQ(t.add("\xA9"), "");
+  EXPECT_EQ(t.add("s S"), "\xC3\xA9s ");
+  EXPECT_EQ(t.finish(), "S");
+  AnswerText u(*stops);
+  EXPECT_EQ(u.add("\xC3\xA9"), "");
+  EXPECT_EQ(u.add("t and more"), "");
+  EXPECT_EQ(u.stop(), 1);
   EXPECT_EQ(u.finish(), "");
-
-  AnswerText kept({"OP", "STOP"}, true);
-  EXPECT_EQ(kept.add("a STOP b"), "a STOP");  // the match that begins first
-  EXPECT_EQ(kept.stop_string(), "STOP");
 }
 
 TEST(Loop, AnswersAreTheSameAloneAndInACrowd) {
