@@ -1,8 +1,10 @@
 // Indices, kinds, single assignment, definitions before uses, views, states, symbols and blocks of plans.
 #include <algorithm>
+#include <map>
 
 #include "base/checked.h"
 #include "engine/check.h"
+#include "op/step_io.h"
 
 namespace brisk {
 namespace {
@@ -203,6 +205,18 @@ class Structure {
       if (!fits) return invalid("operand " + std::to_string(i) + " is not " +
                                 (paged || last_ids || counts ? "the state that the operator works on" : "plain memory"));
     }
+    return step_operands(s);
+  }
+
+  // Kernels index the paged state by these; only what the caller gives under these names has been checked for that.
+  Status step_operands(const PlanStep& s) const {
+    using namespace step_io;
+    std::map<size_t, const char*> names;
+    if (s.op == OpId::kPagedAttention) names = {{4, kPositions}, {5, kSeqStarts}, {6, kContextLens}, {7, kBlockTables}};
+    if (s.op == OpId::kSample) names = {{1, kSampleParams}, {2, kSlots}};
+    for (auto [i, name] : names)
+      if (i < s.inputs.size() && (!known(s.inputs[i]) || at(s.inputs[i]).kind != Kind::kInput || at(s.inputs[i]).name != name || in_block_))
+        return invalid("operand " + std::to_string(i) + " is not the input '" + name + "' of the function");
     return {};
   }
 

@@ -135,11 +135,17 @@ Status resolve_ids(KernelContext&, const KernelArgs& a) {
   return {};
 }
 
+bool f32_operand(const ProblemDesc& p, size_t i) { return !p.has(i) || p.inputs[i].type.dtype == DType::kF32; }
+bool rope_problem(const ProblemDesc& p) { return f32_operand(p, 0); }
+bool attention_problem(const ProblemDesc& p) {
+  return f32_operand(p, 0) && f32_operand(p, 1) && f32_operand(p, 2) && is_float(p.inputs[3].type.dtype);
+}
+
 }  // namespace
 
 void add_decoder(Registry& r) {
-  add(r, OpId::kRope, rope);
-  add(r, OpId::kPagedAttention, paged_attention);
+  add(r, OpId::kRope, rope, rope_problem);
+  add(r, OpId::kPagedAttention, paged_attention, attention_problem);
   add(r, OpId::kResolveIds, resolve_ids);
 }
 

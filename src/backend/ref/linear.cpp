@@ -83,10 +83,12 @@ Status rms_norm(KernelContext&, const KernelArgs& a) {
   return {};
 }
 
-bool f32_activations(const ProblemDesc& p) { return p.inputs[0].type.dtype == DType::kF32; }
+bool f32_operand(const ProblemDesc& p, size_t i) { return !p.has(i) || p.inputs[i].type.dtype == DType::kF32; }
 bool constant_weight(const ProblemDesc& p) { return p.inputs[0].constant; }
-bool linear_problem(const ProblemDesc& p) { return f32_activations(p) && p.inputs[1].constant; }
-bool rms_problem(const ProblemDesc& p) { return f32_activations(p) && p.inputs[1].type.dtype == DType::kF32; }
+bool linear_problem(const ProblemDesc& p) {
+  return f32_operand(p, 0) && p.inputs[1].constant && f32_operand(p, 2) && f32_operand(p, 3) && f32_operand(p, 4);
+}
+bool rms_problem(const ProblemDesc& p) { return f32_operand(p, 0) && f32_operand(p, 1); }
 
 }  // namespace
 
