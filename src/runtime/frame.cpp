@@ -10,7 +10,6 @@ namespace brisk {
 
 namespace {
 constexpr int kMaxBlockDepth = 32;
-constexpr int64_t kMaxElements = int64_t{1} << 40;  // of one value: what follows may multiply it by element sizes
 bool holds_blocks(const PlanStep& s) { return op_def(s.op).is(kHasBlocks); }
 bool is_view(const PlanStep& s) { return op_def(s.op).is(kView); }
 }  // namespace
@@ -78,19 +77,9 @@ int32_t Frame::root_of(int32_t v) const {
 }
 
 void Frame::find_lifetimes() {
-  first_.assign(plan_.values.size(), INT32_MAX);
-  last_.assign(plan_.values.size(), -1);
-  auto touch = [&](int32_t v, int32_t step) {
-    if (v < 0) return;
-    auto r = static_cast<size_t>(root_of(v));
-    first_[r] = std::min(first_[r], step);
-    last_[r] = std::max(last_[r], step);
-  };
-  for (size_t i = 0; i < plan_.steps.size(); ++i) {
-    for (int32_t v : plan_.steps[i].inputs) touch(v, static_cast<int32_t>(i));
-    for (int32_t v : plan_.steps[i].outputs) touch(v, static_cast<int32_t>(i));
-  }
-  for (int32_t v : plan_.outputs) touch(v, INT32_MAX - 1);
+  ValueUse use = find_value_use(plan_);
+  first_ = std::move(use.first);
+  last_ = std::move(use.last);
   for (size_t v = 0; v < plan_.values.size(); ++v)
     if (plan_.values[v].kind == PlanValue::Kind::kDynamic && last_[v] >= 0 && last_[v] < static_cast<int32_t>(steps_.size()))
       steps_[static_cast<size_t>(last_[v])].dies.push_back(static_cast<int32_t>(v));

@@ -42,4 +42,45 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
   return plan;
 }
 
+ValueUse find_value_use(const Plan& plan) {
+  ValueUse use;
+  use.first.assign(plan.values.size(), INT32_MAX);
+  use.last.assign(plan.values.size(), -1);
+  auto touch = [&](int32_t v, int32_t step) {
+    if (v < 0) return;
+    while (plan.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kView) v = plan.values[static_cast<size_t>(v)].view_of;
+    auto root = static_cast<size_t>(v);
+    use.first[root] = std::min(use.first[root], step);
+    use.last[root] = std::max(use.last[root], step);
+  };
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    for (int32_t v : plan.steps[i].inputs) touch(v, static_cast<int32_t>(i));
+    for (int32_t v : plan.steps[i].outputs) touch(v, static_cast<int32_t>(i));
+  }
+  for (int32_t v : plan.outputs) touch(v, INT32_MAX - 1);
+  return use;
+}
+
+std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symbols) {
+  ValueUse use = find_value_use(plan);
+  std::vector<Lifetime> lifetimes;
+  for (size_t i = 0; i < plan.values.size(); ++i) {
+    const PlanValue& v = plan.values[i];
+    if (v.kind != PlanValue::Kind::kArena || use.last[i] < 0) continue;
+    std::vector<int64_t> shape;
+    for (const Dim& d : v.shape) shape.push_back(d.evaluate(symbols).value_or(-1));
+    auto count = checked_count(shape);
+    if (!count || *count > kMaxElements) return std::nullopt;
+    lifetimes.push_back({dtype_bytes(v.dtype, *count), use.first[i], use.last[i]});
+  }
+  int64_t sum = plan_memory(lifetimes).arena_bytes;
+  for (const PlanStep& s : plan.steps)
+    for (const Plan& b : s.blocks) {
+      auto inner = temporary_bytes(b, symbols);
+      if (!inner) return std::nullopt;
+      sum += *inner;
+    }
+  return sum;
+}
+
 }  // namespace brisk
