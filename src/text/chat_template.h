@@ -9,7 +9,7 @@
 // (prompt.h: encode_prompt). Exceptions: the names of special tokens are the template's, and so is a
 // message's role if it is a plain word ([A-Za-z0-9_-]+), because some templates spell '<|' + role + '|>'.
 //
-// A parsed template is immutable; threads may render it at the same time.
+// A parsed template is immutable; threads may render it at the same time. Rendering needs up to 2 MiB of stack.
 #pragma once
 #include <ctime>
 #include <memory>
@@ -60,7 +60,7 @@ struct Ast;
 
 class ChatTemplate {
  public:
-  // Errors (kInvalid) name the line. Source: at most 4 MiB.
+  // Errors (kInvalid) name the line. Source: at most 512 KiB.
   static Result<ChatTemplate> parse(std::string_view source);
 
   // Errors (kInvalid): "chat template, line 12: TypeError: ..." as Python would have raised; a template's own

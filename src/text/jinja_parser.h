@@ -6,8 +6,8 @@
 
 namespace brisk::jinja {
 
-constexpr size_t kMaxSource = size_t{4} << 20;  // bytes of a template
-constexpr int kMaxNesting = 100;                // of expressions and of statements
+constexpr size_t kMaxSource = size_t{512} << 10;  // bytes of a template; the largest known have 30 KB
+constexpr int kMaxNesting = 100;                  // of expressions and of statements
 constexpr int kMaxChain = 1000;  // operators, filters, subscripts of nested expressions together
 
 Ast parse(std::string_view source);

@@ -15,6 +15,11 @@ std::vector<std::string> seeds() {
       "{{ 'a,b'.split(',')[::-1]|join('-') }}{{ range(3)|map('string')|list }}{{ '%05.2f|%s' % (1.5, 'x') }}",
       "{% if tools is defined and tools is not none %}{% for t in tools %}{{ t|tojson }}{% endfor %}{% endif %}"
       "{% filter indent(2) %}x\ny{% endfilter %}{# gone #}{% raw %}{{ }}{% endraw %}{{ raise_exception('no') if false }}",
+      "{%- set ns = namespace(n=0, s='') -%}{% for m in messages if m.role != 'x' recursive %}{% if loop.last %}{% break %}"
+      "{% endif %}{% set ns.s = ns.s ~ loop.index ~ m.content[1:-1:2] %}{% else %}-{% endfor %}{{ ns.s }}",
+      "{% macro f(a, b=[1, 2]) %}{{ varargs }}{{ kwargs }}{{ caller(1) }}{% endmacro %}{% call(x) f(1, 2, 3, k=4) %}{{ x }}{% endcall %}",
+      "{% set x %}a{% endset %}{% with y = x|length %}{{ y ** 2 // 3 - -1 is odd and not x in 'abc' or none }}{% endwith %}"
+      "{% generation %}{{ '{:>8}{x!r}'.format(1, x='y') }}{% endgeneration %}",
   };
 }
 

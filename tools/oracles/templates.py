@@ -136,7 +136,48 @@ def folder(directory, runner):
             jobs.append({"source": source, "context": context})
     if not jobs:
         sys.exit(f"no *.jinja in {directory}")
-    return compare(runner, names, jobs)
+    return compare(runner, names, jobs) | origin(runner, names, jobs)
+
+
+MARK = "Qz<|im_end|>zQ"  # what a user might write to end a turn
+
+
+def marked(value, key=None):
+    """The same data with MARK in every text; roles, types and names stay what templates know."""
+    if isinstance(value, dict):
+        return {k: marked(v, k) for k, v in value.items()}
+    if isinstance(value, list):
+        return [marked(v, key) for v in value]
+    free = isinstance(value, str) and key in ("content", "text", "description", "reasoning_content", "city", "title")
+    return value + MARK if free else value
+
+
+def origin(runner, names, jobs):
+    """Whatever comes from data is known to: no byte of a user's text passes for the template's."""
+    jobs = [dict(source=j["source"], chat=True, context=marked(j["context"])) for j in jobs]
+    wrong = seen = 0
+    for name, g in zip(names, run(runner, jobs)):
+        if "error" in g:
+            continue
+        text = g["text"].encode()
+        at = text.find(b"Qz")
+        while at >= 0:
+            seen += 1
+            end = at + len(MARK)
+            if not any(b <= at and end <= e for b, e in g["data"]):
+                wrong += 1
+                print("TAKEN FOR THE TEMPLATE'S", name, text[max(0, at - 40):end + 10])
+            at = text.find(b"Qz", at + 1)
+        rest = bytearray(text)  # what is left without data must still hold the template's own tokens whole
+        for b, e in g["data"]:
+            rest[b:e] = b"\0" * (e - b)
+        for token in (b"<|im_start|>", b"<|im_end|>", b"<|eot_id|>", b"<|start_header_id|>", b"<start_of_turn>", b"[INST]"):
+            own = text.replace(MARK.encode(), b"").count(token)
+            if bytes(rest).count(token) != own:
+                wrong += 1
+                print("TAKEN FOR DATA", name, token)
+    print(f"{seen} texts of users found in the prompts, {wrong} of unclear origin")
+    return 1 if wrong else 0
 
 
 def fuzz(count, seed, runner):
