@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/attention.h"
 #include "backend/cpu/linear.h"
 #include "bench/cpu_limits.h"
 
+using brisk::kBlockTokens;
 using namespace brisk::cpu;
 
 namespace {
@@ -87,6 +89,52 @@ void bench_linear(const KernelTable& t, ThreadPool& pool, Case c, int64_t m, int
   std::fflush(stdout);
 }
 
+// Causal attention of 9 heads over 3 kv heads of 64: a whole prompt, or one token after `context` others.
+void bench_attention(const KernelTable& t, ThreadPool& pool, CacheType type, bool dot, int64_t tokens, int64_t context) {
+  if (dot && !t.bf16_dot.run) return;
+  constexpr int kHeads = 9, kKv = 3, kDim = 64;
+  int64_t total = context + tokens, columns = (total + kBlockTokens - 1) / kBlockTokens;
+  KvLayout layout{type, kKv, kDim};
+  // decode goes over many layers, as a model does, so that keys come from memory
+  int64_t layers = tokens == 1 ? 30 : 1, layer_bytes = columns * layout.block_bytes();
+  Aligned state(size_t(layers * layer_bytes)), scratch(size_t(1) << 25);
+  std::vector<float> q(size_t(tokens * kHeads * kDim), 0.1f), out(q.size());
+  std::vector<int32_t> positions, starts{0, int32_t(tokens)}, table;
+  for (int64_t i = 0; i < tokens; i++) positions.push_back(int32_t(context + i));
+  for (int64_t i = 0; i < columns; i++) table.push_back(int32_t(i));
+  AttentionCall c;
+  c.layout = layout;
+  c.heads = kHeads;
+  c.bf16_dot = dot;
+  c.q = q.data();
+  c.ld_q = c.ld_out = kHeads * kDim;
+  c.positions = positions.data();
+  c.seq_starts = starts.data();
+  c.sequences = 1;
+  c.block_tables = table.data();
+  c.table_columns = columns;
+  c.out = out.data();
+  double ops = 0, bound = 0, seconds = 1e9;
+  for (int32_t p : positions) ops += 4.0 * kDim * kHeads * (p + 1);
+  double bytes = double(layers) * double(total) * 2 * kKv * kDim * layout.element_bytes();
+  for (int round = 0; round < 3; round++) {
+    bound = std::max(bound, tokens == 1 ? read_bandwidth(pool, state.p, size_t(layers * layer_bytes))
+                                        : peak_ops(t.isa, dot ? Peak::kBf16 : Peak::kFma, pool));
+    seconds = std::min(seconds, best_seconds([&] {
+      for (int64_t l = 0; l < layers; l++) {
+        c.state = state.p + l * layer_bytes;
+        attention(t, c, scratch.p, pool);
+      }
+    }));
+  }
+  double done = tokens == 1 ? bytes : ops;
+  std::printf("attention %s%s t%-4lld after %-4lld %9.2f us %7.1f of %7.1f %s %5.1f %%\n",
+              type == CacheType::kF32 ? "fp32" : type == CacheType::kBf16 ? "bf16" : "fp16", dot ? ".dot" : "    ", (long long)tokens,
+              (long long)context, seconds / double(layers) * 1e6, done / seconds / 1e9, bound / 1e9,
+              tokens == 1 ? "GB/s" : "Gop/s", 100 * done / seconds / bound);
+  std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -117,5 +165,10 @@ int main(int argc, char** argv) {
     bench_linear(t, pool, c, 1, 1536, 576);
     bench_linear(t, pool, c, 1, 4096, 4096);
     bench_linear(t, pool, c, 8, 4096, 1024);
+  }
+  if (std::string("attention").find(filter) != 0) return 0;
+  for (auto [type, dot] : {std::pair{CacheType::kF32, false}, {CacheType::kBf16, false}, {CacheType::kBf16, true}, {CacheType::kF16, false}}) {
+    for (int64_t tokens : {64, 512, 2048, 4096}) bench_attention(t, pool, type, dot, tokens, 0);
+    for (int64_t context : {63, 1023, 4095}) bench_attention(t, pool, type, dot, 1, context);
   }
 }

@@ -51,7 +51,7 @@ class Attention {
       if (rows) key_blocks_ = std::max<int64_t>(key_blocks_, c.positions[c.seq_starts[s + 1] - 1] / kKeyBlock + 1);
     }
     if (items_ > 0 && items_ < std::min(2 * threads, kSplitItems) && most_rows <= kSplitRows)
-      parts_ = std::clamp<int64_t>(ceil_div(4 * threads, items_), 1, ceil_div(key_blocks_, 2));
+      parts_ = std::clamp<int64_t>(ceil_div(4 * threads, items_), 1, key_blocks_);
   }
 
   static int64_t partial_floats(int panels, int rows) { return int64_t{rows} * (2 + panels * 32); }
@@ -117,7 +117,7 @@ class Attention {
     thread_local std::vector<float> buffer;
     int dim = c_.layout.head_dim;
     size_t floats = static_cast<size_t>(panels_) * 1024;
-    if (buffer.size() < 2 * floats) buffer.resize(2 * floats);
+    if (buffer.size() < kSegments * floats) buffer.resize(kSegments * floats);
     float* out = buffer.data() + static_cast<size_t>(segment) * floats;
     for (int j = 0; j < keys; j++)
       for (int i = 0; i < panels_ * 32; i++) {
@@ -148,14 +148,14 @@ class Attention {
       std::fill(out.max, out.max + n, -INFINITY);
       return;
     }
-    int segments = last > kBlockTokens ? 2 : 1, dim = c_.layout.head_dim;
-    alignas(64) float s[2 * kTileRows * 32];
+    int segments = (last + kBlockTokens - 1) / kBlockTokens, dim = c_.layout.head_dim;
+    alignas(64) float s[kSegments * kTileRows * 32];
     TileCall tile;
     tile.rows = n;
     for (int g = 0; g < segments; g++) {
       tile.a = query(q, first);
       tile.lda = dim;
-      tile.w = state(it, key_block * 2 + g, 0);
+      tile.w = state(it, key_block * kSegments + g, 0);
       tile.k = dim;
       tile.acc = s + g * n * 32;
       score_->run(tile);
@@ -168,7 +168,7 @@ class Attention {
       tile.lda = 32;
       tile.k = std::min(kBlockTokens, last - g * kBlockTokens);
       tile.first = g == 0;
-      const std::byte* values = state(it, key_block * 2 + g, 1);
+      const std::byte* values = state(it, key_block * kSegments + g, 1);
       int64_t panel_bytes = int64_t{1024} * c_.layout.element_bytes();
       if (!c_.layout.value_panels()) {
         values = reinterpret_cast<const std::byte*>(widen_values(values, static_cast<int>(tile.k), g));
@@ -267,7 +267,7 @@ class Attention {
 
 int64_t attention_workspace(const AttentionCall& c) {
   int panels = static_cast<int>(ceil_div(c.layout.head_dim, 32));
-  return kSplitItems * 8 + kSplitItems * ceil_div(c.table_columns, 2) * Attention::partial_floats(panels, kSplitRows) * 4;
+  return kSplitItems * 8 + kSplitItems * ceil_div(c.table_columns, kSegments) * Attention::partial_floats(panels, kSplitRows) * 4;
 }
 
 void attention(const KernelTable& t, const AttentionCall& call, void* workspace, ThreadPool& pool) {

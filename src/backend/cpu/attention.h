@@ -1,6 +1,6 @@
 // Causal attention of a ragged batch over the paged cache (kv_cache.h), grouped heads, optional window and soft cap.
 //
-// Keys are taken in fixed blocks of 64 positions. For each row (token, head) and key block the partial result
+// Keys are taken in fixed blocks of 128 positions. For each row (token, head) and key block the partial result
 // (max, sum, output) is computed from zero in one order, and partials are merged from left to right. So a row's bits do not
 // depend on chunking, batching, tiling, thread count, or on whether the key blocks were split over threads.
 #pragma once
@@ -12,7 +12,8 @@
 
 namespace brisk::cpu {
 
-inline constexpr int kKeyBlock = 2 * kBlockTokens;
+inline constexpr int kSegments = 4;  // state blocks a key block
+inline constexpr int kKeyBlock = kSegments * kBlockTokens;
 
 struct AttentionCall {
   KvLayout layout;

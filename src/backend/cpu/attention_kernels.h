@@ -18,7 +18,7 @@ inline void attend_softmax(const SoftmaxCall& c) {
     VF shift = vset1(hi > lo ? largest : 0.0f), sum = vzero();
     for (int j = 0; j < c.segments * 32; j += kLanes) {
       float* p = c.s + (j / 32 * c.rows + r) * 32 + j % 32;
-      VF e = vexp(vsub(vload(p), shift));
+      VF e = vexp_small(vsub(vload(p), shift));
       sum = vadd(sum, e);
       vstore(p, e);
     }
@@ -27,20 +27,31 @@ inline void attend_softmax(const SoftmaxCall& c) {
   }
 }
 
+// The factors of all rows at once, rows in the lanes.
 inline void attend_merge(const MergeCall& c) {
+  const VF none = vset1(-__builtin_inff());
+  alignas(64) float old[16], now[16];
+  for (int r = 0; r < c.rows; r += kLanes) {
+    int n = c.rows - r < kLanes ? c.rows - r : kLanes;
+    VF before = vloadn(c.max + r, n), part = vloadn(c.part_max + r, n), m = vmax(before, part);
+    // a row that sees nothing of this key block: times one, plus nothing; m - m would be NaN where both are -inf
+    VF keep = vexp_small(vsub(before, m)), add = vexp_small(vsub(part, m));
+    keep = vselect_lt(none, part, keep, vset1(1.0f));
+    add = vselect_lt(none, part, add, vzero());
+    vstore(old + r, keep);
+    vstore(now + r, add);
+    VF sums = vmul(vloadn(c.sum + r, n), keep);
+    VF parts = vselect_lt(none, part, vloadn(c.part_sum + r, n), vzero());
+    vstoren(c.sum + r, vfma(parts, add, sums), n);
+    vstoren(c.max + r, m, n);
+  }
   for (int r = 0; r < c.rows; r++) {
-    if (c.part_max[r] == -__builtin_inff()) continue;  // the row sees nothing of this key block
-    float m = c.max[r] > c.part_max[r] ? c.max[r] : c.part_max[r];
-    VF old = vexp(vset1(c.max[r] - m)), now = vexp(vset1(c.part_max[r] - m));
-    alignas(64) float a[kLanes], b[kLanes];
-    vstore(a, old);
-    vstore(b, now);
-    c.sum[r] = c.sum[r] * a[0] + c.part_sum[r] * b[0];
-    c.max[r] = m;
+    if (c.part_max[r] == -__builtin_inff()) continue;
+    VF a = vset1(old[r]), b = vset1(now[r]);
     for (int p = 0; p < c.panels; p++)
       for (int j = 0; j < 32; j += kLanes) {
         float* to = c.acc + (r * c.panels + p) * 32 + j;
-        vstore(to, vfma(vload(c.part + (p * c.part_rows + r) * 32 + j), now, vmul(vload(to), old)));
+        vstore(to, vfma(vload(c.part + (p * c.part_rows + r) * 32 + j), b, vmul(vload(to), a)));
       }
   }
 }

@@ -55,7 +55,7 @@ struct QuantizeRowCall {
   int sum_form = 0;             // ActSums
 };
 
-// Scores of some rows against a key block of 1 or 2 segments of 32 keys become probabilities, in place:
+// Scores of some rows against a key block of some segments of 32 keys become probabilities, in place:
 // s[segment][row][32]; row r sees keys lo[r] <= j < hi[r] of the block. max is -inf for a row that sees none.
 struct SoftmaxCall {
   float* s = nullptr;
@@ -66,7 +66,8 @@ struct SoftmaxCall {
   float* max = nullptr;
   float* sum = nullptr;
 };
-// Running result of rows (max, sum, acc[row][panels * 32]) joined by a key block's partial (part[panel][part_rows][32]).
+// Running result of rows (max, sum, acc[row][panels * 32]) joined by a key block's partial (part[panel][part_rows][32]);
+// at most 16 rows.
 struct MergeCall {
   int rows = 0, panels = 0, part_rows = 0;
   float* max = nullptr;

@@ -2,10 +2,9 @@
 // softmax and activations agree to the bit inside one level.
 
 // e^x: x = n ln 2 + r, |r| <= ln 2 / 2, degree-6 minimax of e^r, then 2^n. Error below 1.5 ulp; results under the
-// smallest normal number are 0, above the largest infinity, NaN stays.
-BRISK_INLINE VF vexp(VF x) {
-  VF n = vround(vmul(x, vset1(1.44269504088896341f)));
-  n = vmin(vmax(vset1(-126.0f), n), vset1(128.0f));
+// smallest normal number are 0. For x <= 88 (or NaN, which stays).
+BRISK_INLINE VF vexp_small(VF x) {
+  VF n = vmax(vset1(-126.0f), vround(vmul(x, vset1(1.44269504088896341f))));
   VF r = vfnma(n, vset1(0.693145751953125f), x);
   r = vfnma(n, vset1(1.42860682030941723e-6f), r);
   VF p = vset1(1.3981999507e-3f);
@@ -13,9 +12,11 @@ BRISK_INLINE VF vexp(VF x) {
   p = vfma(p, r, vset1(4.1665795894e-2f));
   p = vfma(p, r, vset1(1.6666665459e-1f));
   p = vfma(p, r, vset1(5.0000001201e-1f));
-  p = vfma(vmul(p, r), r, vadd(r, vset1(1.0f)));
-  p = vscale2(p, n);
-  p = vselect_lt(x, vset1(-87.33654f), vzero(), p);
+  p = vscale2(vfma(vmul(p, r), r, vadd(r, vset1(1.0f))), n);
+  return vselect_lt(x, vset1(-87.33654f), vzero(), p);
+}
+BRISK_INLINE VF vexp(VF x) {
+  VF p = vexp_small(vmin(vset1(88.72284f), x));
   return vselect_lt(vset1(88.72284f), x, vset1(__builtin_inff()), p);
 }
 
