@@ -30,6 +30,7 @@ std::optional<TensorView> known_elements(const Plan& plan, std::span<const Weigh
 // Parts of check_content: one function's plan with its blocks, in this order.
 Status check_structure(const Plan& plan, std::span<const Weight> weights);
 Status prove_shapes(Plan& plan, std::span<const Weight> weights);
+Status check_step_signature(const Plan& plan);  // of the function "step" only
 
 // "step 12 Linear 'layers.0.q'"
 std::string step_name(const Plan& plan, size_t step);

@@ -152,6 +152,7 @@ Status check_content(EngineContent& content, const Registry* registry) {
   for (auto& [name, plan] : content.functions) {
     auto check = [&]() -> Status {
       BRISK_TRY(check_structure(plan, content.weights));
+      if (name == "step") BRISK_TRY(check_step_signature(plan));
       BRISK_TRY(prove_shapes(plan, content.weights));
       return registry ? KernelCheck(content.weights, *registry).plan(plan) : Status();
     };

@@ -184,6 +184,19 @@ TEST(EngineFile, StructureIsChecked) {
   EXPECT_NE(error_of(c).find("is a view of itself"), std::string::npos) << error_of(c);
 }
 
+TEST(EngineFile, TheStepFunctionKeepsToItsContract) {
+  auto broken = [](auto change) {
+    EngineContent c = test::sample_content();
+    change(c.functions["step"]);
+    return error_of(c);
+  };
+  EXPECT_NE(broken([](Plan& p) { p.values[static_cast<size_t>(p.inputs[0])].name = "idz"; }).find("input 'idz' is none of a step"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) { p.values[static_cast<size_t>(p.inputs[2])].shape[0] = Dim::symbol("S"); }).find("is i32[S], wanted i32[S + 1]"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) { p.outputs.pop_back(); }).find("no output 'top_logprobs'"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) { p.values[static_cast<size_t>(p.outputs[1])].shape = {}; }).find("wanted i32[L]"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p) { p.states[1].width = 8; }).find("the state that the operator works on"), std::string::npos);
+}
+
 TEST(EngineFile, ViewsHaveTheirBasesBytes) {
   EngineContent c = test::sample_content();
   for (PlanValue& v : c.functions["main"].values)
