@@ -117,7 +117,7 @@ void BpeEncoder::encode(std::string_view word, std::vector<int32_t>& out) {
   if (word.empty()) return;
   if (direct_ || vocab_.config->ignore_merges) {
     int32_t id = vocab_.index->find(word);
-    if (id >= 0 && (vocab_.config->ignore_merges || (*direct_)[size_t(id) / 64] >> (id % 64) & 1)) {
+    if (id >= 0 && (vocab_.config->ignore_merges || has_bit(*direct_, id))) {
       out.push_back(id);
       return;
     }
@@ -141,6 +141,10 @@ void SpmEncoder::push(std::string_view text, int32_t left, int32_t right) {
 }
 
 void SpmEncoder::encode(std::string_view text, std::vector<int32_t>& out) {
+  if (int32_t id = direct_ ? vocab_.index->find(text) : -1; id >= 0 && has_bit(*direct_, id)) {
+    out.push_back(id);
+    return;
+  }
   symbols_.clear(), heap_.clear();
   for (size_t i = 0; i < text.size();) {
     uint32_t size = vocab_.config->byte_level ? 1 : unicode::decode(text, i).size;

@@ -35,10 +35,12 @@ class UnknownRun {
   bool pending_ = false;
 };
 
+inline bool has_bit(const std::vector<uint64_t>& bits, int32_t i) { return bits[size_t(i) / 64] >> (i % 64) & 1; }
+
 // Scratch space of one thread's encoder; kept over many words.
 class BpeEncoder {
  public:
-  // `direct`: bit by id, "the merges make this token out of its own text".
+  // `direct`: bit by id, "the merges make this token out of its own text"; may be null.
   BpeEncoder(const EncoderVocab& vocab, const MergeIndex& merges, const std::vector<uint64_t>* direct)
       : vocab_(vocab), merges_(merges), direct_(direct) {}
   void encode(std::string_view word, std::vector<int32_t>& out);
@@ -68,10 +70,11 @@ class BpeEncoder {
   std::vector<Candidate> heap_;
 };
 
-// `scores` by id.
+// `scores` by id; `direct` as above.
 class SpmEncoder {
  public:
-  SpmEncoder(const EncoderVocab& vocab, const std::vector<double>& scores) : vocab_(vocab), scores_(scores) {}
+  SpmEncoder(const EncoderVocab& vocab, const std::vector<double>& scores, const std::vector<uint64_t>* direct)
+      : vocab_(vocab), scores_(scores), direct_(direct) {}
   void encode(std::string_view text, std::vector<int32_t>& out);
 
  private:
@@ -88,6 +91,7 @@ class SpmEncoder {
 
   const EncoderVocab& vocab_;
   const std::vector<double>& scores_;
+  const std::vector<uint64_t>* direct_;
   std::vector<Symbol> symbols_;
   std::vector<Candidate> heap_;
 };

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxText = size_t{1} << 30;
 constexpr size_t kMaxAddedBytes = 4096;
+constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // Work that the patterns may do on a text of n bytes; known patterns need under 20 a byte.
 uint64_t text_budget(size_t n) { return 1'000'000 + 512 * uint64_t{n}; }
@@ -89,12 +90,14 @@ Status Tokenizer::State::check() const {
 
 Status Tokenizer::State::finish() {
   size_t n = pieces.size();
+  outside.assign(n, 0);
+  for (const AddedToken& t : config.added) outside[size_t(t.id)] = !t.in_model;
   index.reset(pieces, n);
   // Where a control token and a normal one are spelled alike, text means the normal one.
   for (uint8_t pass = 0; pass < 2; ++pass) {
     for (size_t i = 0; i < n; ++i) {
       bool normal = types[i] == uint8_t(TokenType::kNormal) || types[i] == uint8_t(TokenType::kByte);
-      if (normal == (pass == 0)) index.insert(uint32_t(i));
+      if (normal == (pass == 0) && !outside[i]) index.insert(uint32_t(i));
     }
   }
   std::fill(std::begin(byte_tokens), std::end(byte_tokens), -1);
@@ -118,7 +121,7 @@ Status Tokenizer::State::finish() {
     double lowest = 0;
     bool any = false;
     for (size_t i = 0; i < n; ++i) {
-      if (types[i] != uint8_t(TokenType::kNormal) && !config.whole_vocabulary) continue;
+      if (outside[i] || (types[i] != uint8_t(TokenType::kNormal) && !config.whole_vocabulary)) continue;
       lowest = any ? std::min(lowest, scores[i]) : scores[i];
       any = true;
     }
@@ -128,10 +131,12 @@ Status Tokenizer::State::finish() {
   BRISK_ASSIGN(pretokenizer, Pretokenizer::build(config.pretokenizers, config.byte_level, normalizer.maps_bytes()));
   std::vector<AddedToken> raw, normal;
   std::vector<std::string> raw_text, normal_text;
+  std::unordered_map<int32_t, std::string> renamed;
   uint64_t budget = text_budget(config.added.size() * 64);
   for (const AddedToken& t : config.added) {
     std::string text = t.content;
     if (t.normalized) BRISK_TRY(normalizer.run(text, budget));
+    if (text != t.content) renamed[t.id] = text;
     (t.normalized ? normal : raw).push_back(t);
     (t.normalized ? normal_text : raw_text).push_back(std::move(text));
   }
@@ -139,8 +144,33 @@ Status Tokenizer::State::finish() {
   normalized_added.reset(std::move(normal), normal_text);
   ends.assign(n, 0);
   for (int32_t id : config.end_ids) ends[size_t(id)] = 1;
-  fill_shown();
+  find_cuts();
+  fill_shown(renamed);
   return {};
+}
+
+void Tokenizer::State::find_cuts() {
+  bool merging = config.kind == TokenizerKind::kBpe || config.kind == TokenizerKind::kSpm;
+  cuts_at_marks = merging && !config.byte_level && !config.ignore_merges && config.subword_prefix.empty() &&
+                  config.word_suffix.empty() && index.find(kSpaceMark) >= 0;
+  if (!cuts_at_marks) return;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    std::string_view piece = pieces[i];
+    for (size_t at = piece.find(kSpaceMark, 1); at != std::string_view::npos; at = piece.find(kSpaceMark, at + 1)) {
+      crosses[uint8_t(piece[at - 1])] = true;
+    }
+  }
+}
+
+std::string_view Tokenizer::State::take_word(std::string_view& rest) const {
+  size_t end = rest.size();
+  if (cuts_at_marks) {
+    end = rest.find(kSpaceMark, 1);
+    while (end != std::string_view::npos && crosses[uint8_t(rest[end - 1])]) end = rest.find(kSpaceMark, end + 1);
+  }
+  std::string_view word = rest.substr(0, end);
+  rest.remove_prefix(word.size());
+  return word;
 }
 
 void Tokenizer::State::sort_pieces() {
@@ -148,7 +178,7 @@ void Tokenizer::State::sort_pieces() {
     auto type = TokenType(types[i]);
     bool usable = config.kind == TokenizerKind::kWordPiece || config.whole_vocabulary || type == TokenType::kNormal ||
                   type == TokenType::kUserDefined || type == TokenType::kUnused;
-    if (usable && !pieces[i].empty()) by_text.push_back(uint32_t(i));
+    if (usable && !outside[i] && !pieces[i].empty()) by_text.push_back(uint32_t(i));
   }
   by_text = PrefixIndex::sort_ids(pieces, std::move(by_text));
   // Of tokens spelled alike one counts: in a tokenizer.json the last, elsewhere the first.
@@ -160,14 +190,20 @@ void Tokenizer::State::sort_pieces() {
 
 void Tokenizer::State::find_direct() {
   direct.clear();
-  if (config.kind != TokenizerKind::kBpe || config.ignore_merges) return;
+  bool bpe_model = config.kind == TokenizerKind::kBpe;
+  if ((!bpe_model && config.kind != TokenizerKind::kSpm) || config.ignore_merges) return;
   std::vector<uint64_t> bits((pieces.size() + 63) / 64);
   EncoderVocab all = vocab();
   BpeEncoder bpe(all, merge_index, nullptr);
+  SpmEncoder spm(all, scores, nullptr);
   std::vector<int32_t> ids;
   for (size_t i = 0; i < pieces.size(); ++i) {
     ids.clear();
-    bpe.encode(pieces[i], ids);
+    if (bpe_model) {
+      bpe.encode(pieces[i], ids);
+    } else {
+      spm.encode(pieces[i], ids);
+    }
     if (ids.size() == 1 && ids[0] == int32_t(i)) bits[i / 64] |= uint64_t{1} << (i % 64);
   }
   direct = std::move(bits);
@@ -180,8 +216,12 @@ Status Tokenizer::State::encode_pieces(std::string_view text, bool at_start, uin
   EncoderVocab all = vocab();
   for (std::string_view piece : split.pieces) {
     switch (config.kind) {
-      case TokenizerKind::kBpe: bpe.encode(piece, out); break;
-      case TokenizerKind::kSpm: spm.encode(piece, out); break;
+      case TokenizerKind::kBpe:
+        while (!piece.empty()) bpe.encode(take_word(piece), out);
+        break;
+      case TokenizerKind::kSpm:
+        while (!piece.empty()) spm.encode(take_word(piece), out);
+        break;
       case TokenizerKind::kWordPiece: encode_wordpiece(all, prefixes, piece, out); break;
       case TokenizerKind::kUnigram: encode_unigram(all, prefixes, {&scores, unknown_score}, piece, out); break;
     }
@@ -194,8 +234,9 @@ Status Tokenizer::State::encode_part(std::string_view text, size_t offset, bool 
   std::string_view raw = text;
   bool at_start = offset == 0;
   EncoderVocab all = vocab();
-  BpeEncoder bpe(all, merge_index, direct.empty() ? nullptr : &direct);
-  SpmEncoder spm(all, scores);
+  const std::vector<uint64_t>* known = direct.empty() ? nullptr : &direct;
+  BpeEncoder bpe(all, merge_index, known);
+  SpmEncoder spm(all, scores, known);
   std::string normal;
   if (!normalizer.empty()) {
     normal = text;
@@ -271,7 +312,12 @@ std::string_view Tokenizer::token_bytes(int32_t id) const {
 std::string_view Tokenizer::token_piece(int32_t id) const {
   return id >= 0 && id < vocab_size() ? state_->pieces[size_t(id)] : std::string_view();
 }
-int32_t Tokenizer::find_token(std::string_view piece) const { return state_->index.find(piece); }
+int32_t Tokenizer::find_token(std::string_view piece) const {
+  for (const AddedToken& t : state_->config.added) {
+    if (t.content == piece) return t.id;
+  }
+  return state_->index.find(piece);
+}
 uint32_t Tokenizer::leading_spaces_dropped() const { return state_->config.decode.strip_start; }
 int32_t Tokenizer::vocab_size() const { return int32_t(state_->pieces.size()); }
 int32_t Tokenizer::bos() const { return state_->config.bos; }

@@ -29,9 +29,7 @@ std::string clean_up(std::string text) {
 
 }  // namespace
 
-std::string Tokenizer::State::shown_bytes(size_t id) const {
-  std::string_view piece = pieces[id];
-  auto type = TokenType(types[id]);
+std::string Tokenizer::State::shown_bytes(std::string_view piece, TokenType type) const {
   const DecodeModel& decode = config.decode;
   if (decode.byte_tokens) {
     if (int b = parse_byte_token(piece); b >= 0) return std::string(1, char(b));
@@ -54,13 +52,16 @@ std::string Tokenizer::State::shown_bytes(size_t id) const {
   return {};
 }
 
-void Tokenizer::State::fill_shown() {
-  shown_is_piece = config.decode.style == DecodeStyle::kBytes;
+void Tokenizer::State::fill_shown(const std::unordered_map<int32_t, std::string>& renamed) {
+  shown_is_piece = config.decode.style == DecodeStyle::kBytes && renamed.empty();
   if (shown_is_piece) return;
   shown_pool = {};
   shown_pool.bytes.reserve(pieces.bytes.size());
   shown_pool.offsets.reserve(pieces.offsets.size());
-  for (size_t i = 0; i < pieces.size(); ++i) shown_pool.add(shown_bytes(i));
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    auto it = renamed.find(int32_t(i));
+    shown_pool.add(shown_bytes(it == renamed.end() ? pieces[i] : std::string_view(it->second), TokenType(types[i])));
+  }
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {

@@ -213,7 +213,8 @@ void fill_unigram(const Fields& f, TokenizerModel& m) {
 
 void fill_scores(const Fields& f, TokenizerModel& m) {
   m.scores.assign(f.tokens.size(), 0.0);
-  for (size_t i = 0; i < std::min(f.tokens.size(), f.scores.size()); ++i) {
+  for (size_t i = 0; m.byte_level && i < m.scores.size(); ++i) m.scores[i] = -double(i);
+  for (size_t i = 0; !m.byte_level && i < std::min(f.tokens.size(), f.scores.size()); ++i) {
     bool favoured = m.kind == TokenizerKind::kUnigram && m.types[i] == TokenType::kUserDefined;
     m.scores[i] = favoured || f.scores[i] != f.scores[i] ? 0.0 : double(f.scores[i]);
   }
@@ -262,7 +263,12 @@ Result<TokenizerModel> tokenizer_from_gguf(const GgufTokenizerFields& f) {
   } else if (f.model == "gpt2" || f.model == "gemma4") {
     // Byte-level models have no unknown token, whatever the file names.
     if (m.byte_level) m.unknown = -1;
-    BRISK_TRY(fill_merges(f, m));
+    if (f.merges.empty() && f.pre == "kimi-k2") {
+      // Such files may leave the merges out: the union with the lowest id merges first.
+      m.kind = TokenizerKind::kSpm;
+    } else {
+      BRISK_TRY(fill_merges(f, m));
+    }
   }
   if (m.kind == TokenizerKind::kSpm || m.kind == TokenizerKind::kUnigram) fill_scores(f, m);
   // gemma4 files say add_bos = false by mistake.

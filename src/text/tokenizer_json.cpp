@@ -153,7 +153,8 @@ class ModelReader {
       t.lstrip = node["lstrip"].flag(false), t.rstrip = node["rstrip"].flag(false);
       t.single_word = node["single_word"].flag(false), t.special = node["special"].flag(false);
       t.normalized = node["normalized"].flag(!t.special);
-      if (it == known.end()) more.emplace_back(t.id, t.content);
+      t.in_model = it != known.end();
+      if (!t.in_model) more.emplace_back(t.id, t.content);
       model_.added.push_back(std::move(t));
     });
     for (auto& [id, content] : more) {

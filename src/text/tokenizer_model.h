@@ -27,6 +27,7 @@ struct AddedToken {
   bool single_word = false;             // only between non-word characters
   bool normalized = false;              // is looked for in the normalized text
   bool special = false;                 // not looked for when EncodeOptions::parse_special is off
+  bool in_model = true;                 // is also a token that the model itself may give
 };
 
 enum class NormalizeOp : uint8_t {

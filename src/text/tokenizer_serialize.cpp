@@ -10,7 +10,7 @@ namespace brisk {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "arrays are stored as they lie in memory");
-constexpr uint32_t kMagic = 0x4B4F5442, kFormat = 1;
+constexpr uint32_t kMagic = 0x4B4F5442, kFormat = 2;
 
 class Writer {
  public:
@@ -107,7 +107,8 @@ void write_config(Writer& w, const TokenizerConfig& c) {
   w.number(uint32_t(c.added.size()));
   for (const auto& t : c.added) {
     w.number(t.id), w.text(t.content);
-    w.number(uint8_t(t.lstrip | t.rstrip << 1 | t.single_word << 2 | t.normalized << 3 | t.special << 4));
+    w.number(uint8_t(t.lstrip | t.rstrip << 1 | t.single_word << 2 | t.normalized << 3 | t.special << 4 |
+                     t.in_model << 5));
   }
   w.array(c.prefix_ids), w.array(c.suffix_ids);
   for (int32_t id : {c.bos, c.eos, c.unknown, c.pad}) w.number(id);
@@ -139,9 +140,9 @@ TokenizerConfig read_config(Reader& r) {
   for (size_t n = r.count(9); n-- > 0 && !r.failed();) {
     auto& t = c.added.emplace_back();
     t.id = r.number<int32_t>(), t.content = r.text();
-    uint8_t flags = r.choice<uint8_t>(31);
+    uint8_t flags = r.choice<uint8_t>(63);
     t.lstrip = flags & 1, t.rstrip = flags & 2, t.single_word = flags & 4, t.normalized = flags & 8;
-    t.special = flags & 16;
+    t.special = flags & 16, t.in_model = flags & 32;
   }
   c.prefix_ids = r.array<int32_t>(), c.suffix_ids = r.array<int32_t>();
   for (int32_t* id : {&c.bos, &c.eos, &c.unknown, &c.pad}) *id = r.number<int32_t>();

@@ -1,6 +1,7 @@
 // The inside of a Tokenizer; only tokenizer*.cpp include it.
 #pragma once
 #include <memory>
+#include <unordered_map>
 #include <vector>
 
 #include "text/bpe.h"
@@ -36,6 +37,11 @@ struct Tokenizer::State {
   Pretokenizer pretokenizer;
   AddedTokenMatcher raw_added, normalized_added;
   std::vector<uint8_t> ends;         // by id: ends a generation
+  std::vector<uint8_t> outside;      // by id: an added token that the model does not know
+  // Models of whole texts (SentencePiece): a text may be cut before a space mark wherever no token holds the byte in
+  // front of it together with the mark. Words are then found in the vocabulary at once, and merging stays short.
+  bool cuts_at_marks = false;
+  bool crosses[256] = {};
 
   EncoderVocab vocab() const { return {&config, &pieces, &index, byte_tokens}; }
   std::string_view shown(size_t id) const { return shown_is_piece ? pieces[id] : shown_pool[id]; }
@@ -44,8 +50,11 @@ struct Tokenizer::State {
   Status finish();            // builds the second half; check() first
   void find_direct();         // fills `direct`
   void sort_pieces();         // fills `by_text`
-  void fill_shown();
-  std::string shown_bytes(size_t id) const;
+  // `renamed`: added tokens that normalization changes, in their normalized form; they are shown so.
+  void fill_shown(const std::unordered_map<int32_t, std::string>& renamed);
+  void find_cuts();
+  std::string_view take_word(std::string_view& rest) const;  // up to the next cut
+  std::string shown_bytes(std::string_view piece, TokenType type) const;
   // guard: knows the whole text, of which this part begins at byte `offset`; may be null.
   Status encode_part(std::string_view text, size_t offset, bool parse_special, const DataGuard* guard, uint64_t& budget,
                      std::vector<int32_t>& out) const;

@@ -80,12 +80,14 @@ void encode_unigram(const EncoderVocab& vocab, const PrefixIndex& prefixes, cons
         while (begin > 0 && best[begin].id == b.id) begin = best[begin].begin;
       }
       std::string_view piece = text.substr(begin, end - begin);
-      bool bytes = config.byte_fallback;
+      // The text of the unknown token, and (if a run was joined) of any other, is that token again.
+      int32_t spelled = config.whole_vocabulary ? vocab.index->find(piece) : -1;
+      bool bytes = config.byte_fallback && spelled < 0;
       for (size_t i = 0; bytes && i < piece.size(); ++i) bytes = vocab.byte_tokens[uint8_t(piece[i])] >= 0;
       if (bytes) {
         for (size_t i = piece.size(); i-- > 0;) out.push_back(vocab.byte_tokens[uint8_t(piece[i])]);
-      } else if (config.unknown >= 0) {
-        out.push_back(config.unknown);
+      } else if (spelled >= 0 || config.unknown >= 0) {
+        out.push_back(spelled >= 0 ? spelled : config.unknown);
       }
     } else {
       out.push_back(b.id);
