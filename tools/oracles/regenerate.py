@@ -20,6 +20,7 @@ ORACLES = {
     "greedy": ("tests/data/smollm2_greedy.json", "tools/oracles/greedy.py {hf} {out}"),
     "rope": ("tests/data/rope_frequencies.json", "tools/oracles/rope.py {out}"),
     "gguf-blocks": ("tests/data/gguf_blocks.json", "tools/oracles/gguf_blocks.py {out}"),
+    "templates": ("tests/data/templates/golden.json", "tools/oracles/templates.py golden {out}"),
     "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),  # writes to stdout
 }
 IGNORED = ("torch", "transformers")  # the versions a file was made with

@@ -3,12 +3,14 @@
 
 usage: templates.py folder DIR [RUNNER]     every *.jinja in DIR with 13 conversations (needs transformers, jinja2)
        templates.py fuzz COUNT [SEED] [RUNNER]  generated snippets of template code
+       templates.py hashes DIR OUT.json     what tests/real/templates.sh compares with: a hash of each rendering
        templates.py golden OUT.json         writes tests/data/templates/golden.json (cases: template_cases.py)
 RUNNER: the render_templates binary, build/bin/render_templates by default.
 Exits 1 when any rendering differs. That both fail counts as equal: what an error says is not compared.
 """
 import datetime
 import glob
+import hashlib
 import json
 import os
 import pathlib
@@ -125,18 +127,37 @@ CASES = {
 }
 
 
-def folder(directory, runner):
+def jobs_of(directory):
     names, jobs = [], []
     for path in sorted(glob.glob(os.path.join(directory, "*.jinja"))):
         source = open(path, encoding="utf8", newline="").read()
         for name, case in CASES.items():
-            context = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>", tools=None, documents=None)
+            context = dict(bos_token="<s>", eos_token="</s>", unk_token="<unk>", pad_token="<pad>", tools=None,
+                           documents=None)
             context.update(case)
             names.append(os.path.basename(path) + ": " + name)
             jobs.append({"source": source, "context": context})
     if not jobs:
         sys.exit(f"no *.jinja in {directory}")
-    return compare(runner, names, jobs) | origin(runner, names, jobs)
+    return names, jobs
+
+
+def folder(directory, runner):
+    names, jobs = jobs_of(directory)
+    return compare(runner, names, jobs) | (origin(runner, names, jobs)[1] > 0)
+
+
+def digest(answer):
+    return hashlib.sha256(answer["text"].encode()).hexdigest()[:10] if "text" in answer else "error"
+
+
+def hashes(directory, out):
+    names, jobs = jobs_of(directory)
+    compile_template = oracle()
+    answers = {n: digest(expected(compile_template, j["source"], j["context"])) for n, j in zip(names, jobs)}
+    with open(out, "w", encoding="utf8") as f:
+        f.write("{\n" + ",\n".join(f"{json.dumps(n)}: {json.dumps(h)}" for n, h in answers.items()) + "\n}\n")
+    return 0
 
 
 MARK = "Qz<|im_end|>zQ"  # what a user might write to end a turn
@@ -177,7 +198,7 @@ def origin(runner, names, jobs):
                 wrong += 1
                 print("TAKEN FOR DATA", name, token)
     print(f"{seen} texts of users found in the prompts, {wrong} of unclear origin")
-    return 1 if wrong else 0
+    return seen, wrong
 
 
 def fuzz(count, seed, runner):
@@ -216,6 +237,8 @@ def main():
         return folder(args[1], args[2] if len(args) > 2 else runner)
     if len(args) >= 2 and args[0] == "fuzz":
         return fuzz(int(args[1]), int(args[2]) if len(args) > 2 else 1, args[3] if len(args) > 3 else runner)
+    if len(args) == 3 and args[0] == "hashes":
+        return hashes(args[1], args[2])
     if len(args) == 2 and args[0] == "golden":
         return golden(args[1])
     print(__doc__)

@@ -3,9 +3,14 @@
 usage: case_tables.py > src/text/utf8_tables.inc
 The version of Unicode is that of the Python that runs this (first line of the output)."""
 import sys
+import textwrap
 import unicodedata
 
 POINTS = [c for c in range(0x110000) if not 0xD800 <= c <= 0xDFFF]
+
+
+def show(line):
+    print("\n".join(textwrap.wrap(line, 108, break_long_words=False)))
 
 
 def ranges(name, test):
@@ -21,7 +26,7 @@ def ranges(name, test):
     if start is not None:
         out.append((start, last))
     rows = ", ".join("{0x%X, 0x%X}" % r for r in out)
-    print(f"constexpr Range k{name}[] = {{{rows}}};")
+    show(f"constexpr Range k{name}[] = {{{rows}}};")
 
 
 def mapping(name, method):
@@ -41,9 +46,9 @@ def mapping(name, method):
                 runs[-1] = (first, c, c - last, delta)
                 continue
         runs.append((c, c, 1, delta))
-    print(f"constexpr CaseRun k{name}[] = {{" + ", ".join("{0x%X, 0x%X, %d, %d}" % r for r in runs) + "};")
+    show(f"constexpr CaseRun k{name}[] = {{" + ", ".join("{0x%X, 0x%X, %d, %d}" % r for r in runs) + "};")
     text = lambda s: "{" + ", ".join("0x%X" % ord(x) for x in s) + "}"
-    print(f"constexpr CaseSpecial k{name}Special[] = {{" + ", ".join("{0x%X, %s}" % (c, text(s)) for c, s in special) + "};")
+    show(f"constexpr CaseSpecial k{name}Special[] = {{" + ", ".join("{0x%X, %s}" % (c, text(s)) for c, s in special) + "};")
 
 
 def case_ignorable(ch):
