@@ -90,7 +90,7 @@ class TextTable {
     for (auto& r : rows_)
       for (size_t i = 0; i < r.size(); ++i) {
         if (i == width.size()) width.push_back(0);
-        width[i] = std::max(width[i], std::min<size_t>(r[i].size(), 60));
+        width[i] = std::max(width[i], r[i].size());
       }
     std::string out;
     for (auto& r : rows_) {
@@ -117,6 +117,12 @@ std::string pattern(const std::string& name) {
   return out;
 }
 
+// Fused steps carry the names of all they were made of.
+std::string shortened(const std::string& name) {
+  constexpr size_t kMax = 60;
+  return name.size() > kMax ? name.substr(0, kMax - 3) + "..." : name;
+}
+
 // One line for all steps that differ in the numbers of their names only, in order of the first.
 std::string steps_text(const std::vector<InspectReport::Row>& rows) {
   struct Group { const InspectReport::Row* first; int count = 0; int64_t bytes = 0; double ms = 0; bool timed = false; };
@@ -135,7 +141,7 @@ std::string steps_text(const std::vector<InspectReport::Row>& rows) {
   TextTable table({"count", "operator", "name", "kernel", "result", "precision", "weights", "ms"});
   for (const Group& g : groups)
     table.add({std::to_string(g.count), std::string(static_cast<size_t>(2 * g.first->depth), ' ') + g.first->op,
-               g.count > 1 ? pattern(g.first->name) : g.first->name, g.first->kernel, g.first->out, g.first->precision,
+               shortened(g.count > 1 ? pattern(g.first->name) : g.first->name), g.first->kernel, g.first->out, g.first->precision,
                g.bytes ? bytes_text(g.bytes) : "", g.timed ? number(g.ms, 3) : ""});
   return table.print();
 }
@@ -233,6 +239,27 @@ std::vector<std::vector<std::string>> loss_rows(const InspectReport& r) {
   return rows;
 }
 
+// Weights that differ in the numbers of their names only as one line, with the worst of them.
+std::vector<std::vector<std::string>> loss_groups(const InspectReport& r) {
+  struct Group { const LayerLoss* worst; int count = 0; };
+  std::vector<Group> groups;
+  std::map<std::pair<std::string, std::string>, size_t> index;
+  for (auto& l : r.layer_loss) {
+    auto [it, fresh] = index.emplace(std::pair(pattern(l.name), l.encoding), groups.size());
+    if (fresh) groups.push_back({&l});
+    Group& g = groups[it->second];
+    ++g.count;
+    if (l.sqnr_db < g.worst->sqnr_db) g.worst = &l;
+  }
+  std::vector<std::vector<std::string>> rows;
+  for (const Group& g : groups) {
+    bool many = g.count > 1, lossy = std::isfinite(g.worst->sqnr_db);
+    rows.push_back({std::to_string(g.count), many ? pattern(g.worst->name) : g.worst->name, g.worst->encoding, sqnr_text(g.worst->sqnr_db),
+                    many && lossy ? g.worst->name : ""});
+  }
+  return rows;
+}
+
 std::string text_section(const char* title, std::vector<std::string> head, const std::vector<std::vector<std::string>>& rows) {
   if (rows.empty()) return "";
   TextTable table(std::move(head));
@@ -250,7 +277,7 @@ std::string inspect_text(const InspectReport& r) {
   }
   out += text_section("weights", kWeightHead, weight_rows(r));
   for (auto& f : r.functions) out += function_text(f);
-  out += text_section("loss of the weights' encodings (signal to quantisation noise)", {"weight", "encoding", "SQNR"}, loss_rows(r));
+  out += text_section("loss of the weights' encodings (signal to quantisation noise)", {"count", "weight", "encoding", "lowest SQNR", "of"}, loss_groups(r));
   out += text_section("baselines", {"name", "settings", "figures"}, baseline_rows(r));
   return out + text_section("build record", {"key", "value"}, pairs_rows(r.build_record));
 }
