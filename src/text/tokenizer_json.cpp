@@ -44,6 +44,7 @@ void shorten_integers(std::string& text) {
 
 Result<dom::element> parse(dom::parser& parser, std::string_view text, const std::string& file) {
   if (text.size() > kMaxFile) return invalid(file + ": " + std::to_string(text.size()) + " bytes, at most 1 GiB are allowed");
+  if (text.empty()) return invalid(file + ": missing or empty");
   if (parser.allocate(text.size(), kMaxDepth)) return environment(file + ": out of memory");
   dom::element root;
   auto error = parser.parse(text.data(), text.size()).get(root);

@@ -63,11 +63,13 @@ TEST(TokenizerGolden, SmolLm2FromGguf) {
   ASSERT_TRUE(file.ok());
   auto t = reloaded(tokenizer_from_gguf(GgufFieldsReader(*file).read()));
   ASSERT_TRUE(t);
-  for (const json& one : read_golden("smollm2_tokens.json")["cases"]) {
+  json golden = read_golden("smollm2_tokens.json");
+  ASSERT_GT(golden["cases"].size(), 50u);
+  for (const json& one : golden["cases"]) {
     std::string text = one["text"];
     expect_ids(*t, text, {.add_special = true, .parse_special = true}, one["special"]);
     expect_ids(*t, text, {.add_special = false, .parse_special = false}, one["plain"]);
-    EXPECT_EQ(t->decode(one["plain"].get<Ids>(), false), text);
+    EXPECT_EQ(t->decode(one["plain"].get<Ids>(), false), one["decoded"].get<std::string>());
   }
 }
 

@@ -241,7 +241,12 @@ def write_smollm2(path, model):
     t.pre_tokenizer = P.Sequence([P.Digits(True), P.ByteLevel(add_prefix_space=False)])
     t.add_special_tokens([AddedToken(s, normalized=False, special=True) for s, k in zip(tokens, types) if k == 3])
     cases = texts() + [CORPUS, "<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"]
-    rows = [json.dumps({"text": x, "special": encode(t, x, True), "plain": encode(t, x, False)}, separators=(",", ":")) for x in cases]
+    t.decoder = D.ByteLevel()
+    rows = []
+    for x in cases:
+        special, plain = encode(t, x, True), encode(t, x, False)
+        decoded = t.decode(plain, skip_special_tokens=False)  # not always the text: the vocabulary lacks a few bytes
+        rows.append(json.dumps({"text": x, "special": special, "plain": plain, "decoded": decoded}, separators=(",", ":")))
     with open(path, "w") as out:
         out.write('{"tokenizers": "%s", "cases": [\n' % tokenizers.__version__ + ",\n".join(rows) + "\n]}\n")
 
