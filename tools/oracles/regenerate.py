@@ -19,6 +19,7 @@ HF = OUT / "smollm2-hf"  # made on first use
 ORACLES = {
     "greedy": ("tests/data/smollm2_greedy.json", "tools/oracles/greedy.py {hf} {out}"),
     "rope": ("tests/data/rope_frequencies.json", "tools/oracles/rope.py {out}"),
+    "families": ("tests/data/families.json", "tools/oracles/families.py tests/data/families {out}"),
     "gguf-blocks": ("tests/data/gguf_blocks.json", "tools/oracles/gguf_blocks.py {out}"),
     "templates": ("tests/data/templates/golden.json", "tools/oracles/templates.py golden {out}"),
     "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),  # writes to stdout
