@@ -11,7 +11,16 @@ struct NameRow { Precision p; std::string_view name; };
 constexpr NameRow kNames[] = {{Precision::kFp32, "fp32"}, {Precision::kFp16, "fp16"}, {Precision::kBf16, "bf16"},
                               {Precision::kInt8, "int8"}, {Precision::kInt8w, "int8w"}, {Precision::kInt4w, "int4w"}};
 
-bool is_8bit_group(const Encoding& e) { return e.bits == 8 && e.offset == Encoding::Offset::kNone && e.code_dtype == DType::kI8; }
+// What kernels read as it is: signed 8-bit codes, a scale per row or an f16 one per 32; 4-bit codes in groups of 32, 64 or
+// 128 with f16 scales. Wider scales of such groups can be rounded.
+enum class Fit { kNo, kAsIs, kRounded };
+Fit fit(const Encoding& e, int bits) {
+  if (e.bits != bits) return Fit::kNo;
+  if (bits == 8 && (e.offset != Encoding::Offset::kNone || e.code_dtype != DType::kI8)) return Fit::kNo;
+  if (bits == 8 && e.group == 0) return Fit::kAsIs;
+  bool group = bits == 8 ? e.group == 32 : e.group == 32 || e.group == 64 || e.group == 128;
+  return !group ? Fit::kNo : e.scale_dtype == DType::kF16 ? Fit::kAsIs : Fit::kRounded;
+}
 
 // The largest of 128, 64, 32 not above `wanted` that divides K; 0 if none does.
 int64_t fitting_group(int64_t k, int64_t wanted) {
@@ -20,23 +29,34 @@ int64_t fitting_group(int64_t k, int64_t wanted) {
   return 0;
 }
 
-ConstantPtr encode_weight(const Constant& c, Precision p, bool embedding) {
-  int64_t k = c.shape[c.shape.rank - 1];
-  switch (p) {
-    case Precision::kFp32: return convert_float(c, DType::kF32);
-    case Precision::kFp16: return convert_float(c, DType::kF16);
-    case Precision::kBf16: return convert_float(c, DType::kBF16);
-    case Precision::kInt8:
-    case Precision::kInt8w:
-      if (is_8bit_group(c.encoding)) return nullptr;
-      return quantize_int8(c, p == Precision::kInt8w ? fitting_group(k, 32) : 0);
-    case Precision::kInt4w:
-      if (c.encoding.bits == 4 || (embedding && is_8bit_group(c.encoding))) return nullptr;
-      // Embedding and head stay at 8 bits; K that no group divides does too.
-      if (embedding || fitting_group(k, 32) == 0) return is_8bit_group(c.encoding) ? nullptr : quantize_int8(c, fitting_group(k, 32));
-      return quantize_int4(c, fitting_group(k, 32));
+// The weight's own blocks in a form that kernels read, if they are of `bits` bits; nullptr if they are not.
+ConstantPtr own_blocks(const ConstantPtr& c, int bits) {
+  switch (fit(c->encoding, bits)) {
+    case Fit::kNo: return nullptr;
+    case Fit::kAsIs: return c;
+    case Fit::kRounded: return half_scales(*c);
   }
   return nullptr;
+}
+
+ConstantPtr encode_weight(const ConstantPtr& c, Precision p, bool embedding) {
+  int64_t k = c->shape[c->shape.rank - 1];
+  switch (p) {
+    case Precision::kFp32: return convert_float(*c, DType::kF32);
+    case Precision::kFp16: return convert_float(*c, DType::kF16);
+    case Precision::kBf16: return convert_float(*c, DType::kBF16);
+    case Precision::kInt8:
+    case Precision::kInt8w:
+      if (auto own = own_blocks(c, 8)) return own;
+      return quantize_int8(*c, p == Precision::kInt8w ? fitting_group(k, 32) : 0);
+    case Precision::kInt4w:
+      if (auto own = own_blocks(c, 4)) return own;
+      // Embedding and head stay at 8 bits; K that no group divides does too.
+      if (!embedding && fitting_group(k, 32) != 0) return quantize_int4(*c, fitting_group(k, 32));
+      if (auto own = own_blocks(c, 8)) return own;
+      return quantize_int8(*c, fitting_group(k, 32));
+  }
+  return c;
 }
 
 double sqnr_db(const Constant& before, const Constant& after) {
@@ -98,8 +118,7 @@ Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOption
     ConstantPtr before = g.value(v).constant;
     auto known = done.find(before.get());
     if (known == done.end()) {
-      ConstantPtr after = encode_weight(*before, p, is_embedding);
-      known = done.emplace(before.get(), after ? after : before).first;
+      known = done.emplace(before.get(), encode_weight(before, p, is_embedding)).first;
       report.push_back({g.value(v).name, known->second->encoding.plain() ? std::string(dtype_name(known->second->dtype)) : to_string(known->second->encoding),
                         known->second == before ? INFINITY : sqnr_db(*before, *known->second), before->count()});
     }

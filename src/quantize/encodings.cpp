@@ -122,6 +122,26 @@ ConstantPtr quantize_int4(const Constant& c, int64_t group) {
   return out;
 }
 
+ConstantPtr half_scales(const Constant& c) {
+  constexpr float kTolerance = 1.0f / 1024;  // of a scale; below f16's normal range it would be exceeded
+  auto narrow = [&](const Buffer& plane, bool relative, Buffer& to) {
+    auto n = static_cast<int64_t>(plane.bytes.size()) * 8 / dtype_bits(c.encoding.scale_dtype);
+    std::vector<f16> out;
+    out.reserve(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) {
+      float v = load_float(plane.bytes.data(), c.encoding.scale_dtype, i), h = out.emplace_back(v);
+      if (!std::isfinite(h) || (relative && std::fabs(h - v) > std::fabs(v) * kTolerance)) return false;
+    }
+    to = buffer_of(out);
+    return true;
+  };
+  auto out = std::make_shared<Constant>(c);
+  if (!narrow(c.scales, true, out->scales)) return nullptr;
+  if (c.encoding.offset == Encoding::Offset::kMinimum && !narrow(c.offsets, false, out->offsets)) return nullptr;
+  out->encoding.scale_dtype = DType::kF16;
+  return out;
+}
+
 ConstantPtr convert_float(const Constant& c, DType to) {
   auto out = std::make_shared<Constant>();
   out->dtype = to;

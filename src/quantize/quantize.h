@@ -32,12 +32,14 @@ struct WeightReport {
 };
 
 // Rewrites the weights of Linear and Embedding nodes and sets the activation treatment of Linear. Blocks that a file
-// brought along are kept where the precision can hold them (4-bit blocks in int4w, 8-bit groups of 32 in int8 and int8w).
+// brought along are kept where the precision can hold them (4-bit blocks in int4w, 8-bit groups of 32 in int8 and int8w;
+// two-level scales, which importers give as f32, are rounded to f16). Others are quantised again.
 Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOptions& options);
 
 // The encodings themselves (row-major [N, K] weights).
 ConstantPtr quantize_int8(const Constant& c, int64_t group);  // symmetric, scale = max|w| / 127; group 0: whole rows
 ConstantPtr quantize_int4(const Constant& c, int64_t group);  // codes 0..15, scale and minimum per group
+ConstantPtr half_scales(const Constant& c);  // same codes, scales and minimums in f16; nullptr where f16 cannot hold them
 ConstantPtr convert_float(const Constant& c, DType to);       // f32, f16 or bf16, from any encoding
 
 }  // namespace brisk
