@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxText = size_t{1} << 30;
 constexpr size_t kMaxAddedBytes = 4096;
+constexpr size_t kMaxMarkBytes = 256;
 constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
 
 // Work that the patterns may do on a text of n bytes; known patterns need under 20 a byte.
@@ -18,6 +19,10 @@ uint64_t text_budget(size_t n) { return 1'000'000 + 512 * uint64_t{n}; }
 
 bool has_scores(TokenizerKind kind) { return kind == TokenizerKind::kSpm || kind == TokenizerKind::kUnigram; }
 bool needs_order(TokenizerKind kind) { return kind == TokenizerKind::kWordPiece || kind == TokenizerKind::kUnigram; }
+
+Error too_long(const char* what, size_t size) {
+  return invalid("tokenizer: " + std::string(what) + " of " + std::to_string(size) + " bytes is too long");
+}
 
 std::string range(size_t n) { return "[0, " + std::to_string(n) + ")"; }
 
@@ -60,6 +65,18 @@ Status Tokenizer::State::check() const {
       return invalid("tokenizer: token " + std::to_string(i) + " has " + std::to_string(pieces[i].size()) +
                      " bytes, at most " + std::to_string(kMaxTokenBytes) + " are allowed");
     }
+  }
+  for (const std::string* mark : {&config.subword_prefix, &config.word_suffix, &config.word_prefix, &config.decode.space}) {
+    if (mark->size() > kMaxMarkBytes) return too_long("a mark of words", mark->size());
+  }
+  for (const NormalizeStep& s : config.normalizers) {
+    if (s.op != NormalizeOp::kPrecompiled && s.content.size() > kMaxAddedBytes) {
+      return too_long("content of a normalizer step", s.content.size());
+    }
+  }
+  for (const PretokenizeStep& s : config.pretokenizers) {
+    if (s.content.size() > kMaxMarkBytes) return too_long("replacement of a pre-tokenizer step", s.content.size());
+    if (s.op == PretokenizeOp::kMetaspace && s.content.empty()) return invalid("tokenizer: Metaspace without a replacement");
   }
   if (types.size() != n) return invalid("tokenizer: " + std::to_string(types.size()) + " token types for " +
                                         std::to_string(n) + " tokens");

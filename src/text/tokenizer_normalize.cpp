@@ -9,6 +9,11 @@
 namespace brisk {
 namespace {
 
+// A step may grow a text (a replacement longer than what it replaces); a stranger's steps must not do so without end.
+size_t growth_limit(size_t text) { return (size_t{64} << 20) + 32 * text; }
+
+Error grown_too_much() { return invalid("text: grows too much in a normalizer step of the tokenizer"); }
+
 // Rewrites code point by code point: visit(c, source bytes, out).
 template <class Visit>
 void map_text(std::string& text, Visit visit) {
@@ -41,20 +46,22 @@ void strip(std::string& text, bool left, bool right) {
   text = text.substr(begin, end - begin);
 }
 
-void replace_all(std::string& text, std::string_view what, std::string_view by) {
-  if (what.empty()) return;
+Status replace_all(std::string& text, std::string_view what, std::string_view by, size_t limit) {
+  if (what.empty()) return {};
   std::string out;
   size_t done = 0;
   for (size_t at; (at = text.find(what, done)) != std::string::npos; done = at + what.size()) {
     out.append(text, done, at - done);
     out += by;
+    if (out.size() > limit) return grown_too_much();
   }
-  if (done == 0) return;
+  if (done == 0) return {};
   out.append(text, done);
   text = std::move(out);
+  return {};
 }
 
-Status replace_matches(std::string& text, const SplitRegex& regex, std::string_view by, uint64_t& budget) {
+Status replace_matches(std::string& text, const SplitRegex& regex, std::string_view by, size_t limit, uint64_t& budget) {
   std::vector<char32_t> points;
   std::vector<uint32_t> at;
   for (size_t i = 0; i < text.size();) {
@@ -71,6 +78,7 @@ Status replace_matches(std::string& text, const SplitRegex& regex, std::string_v
   for (TextSpan m : matches) {
     out.append(text, at[done], at[m.begin] - at[done]);
     out += by;
+    if (out.size() > limit) return grown_too_much();
     done = m.end;
   }
   out.append(text, at[done]);
@@ -177,7 +185,7 @@ bool Normalizer::maps_bytes() const {
   return false;
 }
 
-Status Normalizer::apply(const Step& step, std::string& text, uint64_t& budget) {
+Status Normalizer::apply(const Step& step, std::string& text, size_t limit, uint64_t& budget) {
   const NormalizeStep& what = step.what;
   switch (what.op) {
     case NormalizeOp::kNfc: text = unicode::normalize(text, unicode::Form::kNfc); break;
@@ -194,9 +202,8 @@ Status Normalizer::apply(const Step& step, std::string& text, uint64_t& budget) 
       break;
     case NormalizeOp::kStrip: strip(text, what.flags & 1, what.flags & 2); break;
     case NormalizeOp::kReplace:
-      if (step.regex) return replace_matches(text, *step.regex, what.content, budget);
-      replace_all(text, what.pattern.text, what.content);
-      break;
+      if (step.regex) return replace_matches(text, *step.regex, what.content, limit, budget);
+      return replace_all(text, what.pattern.text, what.content, limit);
     case NormalizeOp::kPrepend:
       if (!text.empty()) text.insert(0, what.content);
       break;
@@ -215,10 +222,10 @@ Status Normalizer::apply(const Step& step, std::string& text, uint64_t& budget) 
 }
 
 Status Normalizer::run(std::string& text, uint64_t& budget) const {
+  size_t limit = growth_limit(text.size());
   for (const Step& step : steps_) {
-    // A step may grow a text (replacements, decomposition); a chain of them must not do so without end.
-    if (text.size() > (size_t{1} << 30)) return invalid("text: over 1 GiB after normalization");
-    BRISK_TRY(apply(step, text, budget));
+    BRISK_TRY(apply(step, text, limit, budget));
+    if (text.size() > limit) return grown_too_much();
   }
   return {};
 }

@@ -24,7 +24,7 @@ class Normalizer {
     NormalizeStep what;
     std::unique_ptr<const SplitRegex> regex;  // kReplace by a regular expression
   };
-  static Status apply(const Step& step, std::string& text, uint64_t& budget);
+  static Status apply(const Step& step, std::string& text, size_t limit, uint64_t& budget);
   std::vector<Step> steps_;
 };
 

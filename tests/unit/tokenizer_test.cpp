@@ -107,6 +107,17 @@ TEST(Tokenizer, ExpensivePatternIsAnError) {
   EXPECT_TRUE(t->encode("short1").ok());
 }
 
+TEST(Tokenizer, ReplacementsDoNotGrowWithoutEnd) {
+  auto m = byte_level_model();
+  for (int i = 0; i < 3; ++i) {
+    m.normalizers.push_back({.op = NormalizeOp::kReplace, .pattern = {"a", false}, .content = std::string(4000, 'a')});
+  }
+  auto t = made(std::move(m));
+  auto ids = t->encode("banana");
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().kind, ErrorKind::kInvalid);
+}
+
 TEST(Tokenizer, BadModelsAreErrors) {
   auto broken = [](auto change) {
     auto m = byte_level_model();
@@ -121,6 +132,7 @@ TEST(Tokenizer, BadModelsAreErrors) {
   EXPECT_NE(broken([](auto& m) { m.added[0].id = -2; }), "");
   EXPECT_NE(broken([](auto& m) { m.pretokenizers[0] = {.pattern = {"(", true}}; }), "");
   EXPECT_NE(broken([](auto& m) { m.kind = TokenizerKind::kUnigram; }), "");
+  EXPECT_NE(broken([](auto& m) { m.word_suffix.assign(1000, 'x'); }), "");
 }
 
 TEST(Tokenizer, SerializedFormIsTheSameTokenizer) {
