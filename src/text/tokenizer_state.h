@@ -47,7 +47,10 @@ struct Tokenizer::State {
   std::string_view shown(size_t id) const { return shown_is_piece ? pieces[id] : shown_pool[id]; }
 
   Status check() const;       // every id and size that the rest relies on
+  Status check_config() const;
   Status finish();            // builds the second half; check() first
+  void build_lookups();
+  Status build_added();
   void find_direct();         // fills `direct`
   void sort_pieces();         // fills `by_text`
   // `renamed`: added tokens that normalization changes, in their normalized form; they are shown so.
@@ -62,6 +65,11 @@ struct Tokenizer::State {
                        std::vector<int32_t>& out) const;
   static Result<std::shared_ptr<const Tokenizer>> publish(std::unique_ptr<State> state);
 };
+
+inline constexpr std::string_view kSpaceMark = "\xE2\x96\x81";  // U+2581
+
+// Work that the patterns may do on a text of n bytes; known patterns need under 20 a byte.
+inline uint64_t text_budget(size_t n) { return 1'000'000 + 512 * uint64_t{n}; }
 
 // The value of a "<0xAB>" token, or -1.
 int parse_byte_token(std::string_view piece);
