@@ -1,14 +1,14 @@
 // brisk generate F.engine -p TEXT, and brisk chat F.engine
 #include <atomic>
-#include <condition_variable>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "api/generator.h"
 #include "command.h"
+#include "loop/generate.h"
 
 namespace brisk::cli {
 namespace {
@@ -24,22 +24,13 @@ struct Options {
 std::atomic<bool> g_interrupted{false};
 extern "C" void interrupt(int) { g_interrupted = true; }
 
-struct Answer {
-  std::vector<int32_t> ids;
-  std::string text, finish;
-  std::vector<SampledToken> logprobs;
-  GenerationUsage usage;
-  double ttft_ms = 0, tpot_ms = 0;
-};
-
-// Submits one request and waits; text is written to stdout as it comes unless `quiet`.
-Result<Answer> answer(Generator& g, std::vector<int32_t> prompt, const Options& o, bool quiet) {
+GenerationRequest request_of(std::vector<int32_t> prompt, const Options& o) {
   GenerationRequest r;
   r.prompt = std::move(prompt);
-  r.max_tokens = o.generate.max_tokens;
-  r.stop_strings = o.generate.stop;
-  r.ignore_eos = o.generate.ignore_eos;
   const GenerateOptions& s = o.generate;
+  r.max_tokens = s.max_tokens;
+  r.stop_strings = s.stop;
+  r.ignore_eos = s.ignore_eos;
   r.sampling.temperature = s.temperature;
   r.sampling.top_k = s.top_k;
   r.sampling.top_p = s.top_p;
@@ -49,47 +40,18 @@ Result<Answer> answer(Generator& g, std::vector<int32_t> prompt, const Options& 
   r.sampling.frequency_penalty = s.frequency_penalty;
   r.sampling.seed = s.seed;
   r.sampling.top_logprobs = o.logprobs;
+  return r;
+}
 
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::string pending;
-  bool done = false;
-  Answer a;
-  Error error;
-  GenerationTimes times;
-  BRISK_ASSIGN(auto handle, g.loop->submit(std::move(r), [&](const GenerationEvent& e) {
-    std::lock_guard lock(mutex);
-    pending += e.text;
-    a.text += e.text;
-    a.ids.insert(a.ids.end(), e.ids.begin(), e.ids.end());
-    a.logprobs.insert(a.logprobs.end(), e.logprobs.begin(), e.logprobs.end());
-    if (e.finish != FinishReason::kNone) {
-      a.finish = finish_reason_name(e.finish);
-      a.usage = e.usage;
-      times = e.times;
-      error = e.error;
-      done = true;
-    }
-    changed.notify_one();
-  }));
-  std::unique_lock lock(mutex);
-  for (bool over = false; !over;) {
-    changed.wait_for(lock, std::chrono::milliseconds(100), [&] { return done || !pending.empty(); });
-    if (g_interrupted.exchange(false)) g.loop->cancel(handle);
-    std::string text = std::exchange(pending, {});
-    over = done;
-    lock.unlock();
-    if (!quiet && !text.empty()) {
-      std::fwrite(text.data(), 1, text.size(), stdout);
+// Text goes to stdout as it comes unless `quiet`; Ctrl-C ends the answer.
+Result<GenerationOutcome> answer(Generator& g, std::vector<int32_t> prompt, const Options& o, bool quiet) {
+  return brisk::generate(*g.loop, request_of(std::move(prompt), o), [&](const GenerationEvent& e) {
+    if (!quiet && !e.text.empty()) {
+      std::fwrite(e.text.data(), 1, e.text.size(), stdout);
       std::fflush(stdout);
     }
-    lock.lock();
-  }
-  if (a.finish == "error") return error;
-  a.ttft_ms = static_cast<double>(times.first_token_ns - times.arrival_ns) / 1e6;
-  if (a.ids.size() > 1)
-    a.tpot_ms = static_cast<double>(times.sampled_at_ns - times.first_token_ns) / 1e6 / static_cast<double>(a.ids.size() - 1);
-  return a;
+    return !g_interrupted.exchange(false);
+  });
 }
 
 Result<std::vector<int32_t>> parse_ids(const std::string& text) {
@@ -127,9 +89,10 @@ Result<std::vector<int32_t>> make_prompt(Generator& g, const Options& o) {
   return g.encode_chat(std::move(input));
 }
 
-nlohmann::json logprobs_json(const Answer& a) {
+nlohmann::json logprobs_json(const GenerationOutcome& a) {
   auto one = [](const TokenLogprob& t) {
-    return nlohmann::json{{"id", t.id}, {"bytes", std::vector<int>(reinterpret_cast<const unsigned char*>(t.bytes.data()), reinterpret_cast<const unsigned char*>(t.bytes.data()) + t.bytes.size())}, {"logprob", t.logprob}};
+    auto* b = reinterpret_cast<const unsigned char*>(t.bytes.data());
+    return nlohmann::json{{"id", t.id}, {"bytes", std::vector<int>(b, b + t.bytes.size())}, {"logprob", t.logprob}};
   };
   auto list = nlohmann::json::array();
   for (const SampledToken& t : a.logprobs) {
@@ -147,7 +110,7 @@ Status generate(const Options& o) {
   BRISK_ASSIGN(auto prompt, make_prompt(*g, o));
   BRISK_ASSIGN(auto a, answer(*g, std::move(prompt), o, o.json));
   if (o.json) {
-    nlohmann::json j = {{"ids", a.ids}, {"text", a.text}, {"finish_reason", a.finish}, {"prompt_tokens", a.usage.prompt_tokens},
+    nlohmann::json j = {{"ids", a.ids}, {"text", a.text}, {"finish_reason", finish_reason_name(a.finish)}, {"prompt_tokens", a.usage.prompt_tokens},
                         {"ttft_ms", a.ttft_ms}, {"tpot_ms", a.tpot_ms}};
     if (o.logprobs >= 0) j["logprobs"] = logprobs_json(a);
     std::printf("%s\n", j.dump().c_str());

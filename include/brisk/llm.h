@@ -50,7 +50,7 @@ class LLM {
   static Result<std::unique_ptr<LLM>> open(const std::string& engine_path, const LLMOptions& options = {});
   ~LLM();
 
-  // Thread safe. `on_text` is called on an internal thread with whole UTF-8 characters, in order, and must be quick.
+  // Thread safe. `on_text` is called on the calling thread with whole UTF-8 characters, in order.
   using OnText = std::function<void(std::string_view)>;
   Result<Completion> generate(const std::string& prompt, const GenerateOptions& options = {}, const OnText& on_text = nullptr);
   // One user message through the chat template.

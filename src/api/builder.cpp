@@ -1,18 +1,22 @@
 #include "brisk/builder.h"
 
 #include <chrono>
+#include <cstring>
 
 #include "api/compile_file.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "compiler/load_model.h"
 #include "engine/engine_file.h"
+#include "engine/layout.h"
 
 namespace brisk {
 
 bool is_engine_file(const std::string& path) {
   auto file = MappedFile::open(path);
-  return file.ok() && has_engine_magic((*file)->bytes());
+  if (!file.ok()) return false;
+  auto bytes = (*file)->bytes();
+  return bytes.size() >= sizeof layout::kMagic && std::memcmp(bytes.data(), layout::kMagic, sizeof layout::kMagic) == 0;
 }
 
 Result<EngineContent> compile_file(const std::string& path, const BuildConfig& config, const BackendSet& backend,

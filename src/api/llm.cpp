@@ -1,9 +1,7 @@
 #include "brisk/llm.h"
 
-#include <condition_variable>
-#include <mutex>
-
 #include "api/generator.h"
+#include "loop/generate.h"
 
 namespace brisk {
 
@@ -38,31 +36,12 @@ Result<Completion> complete(Generator& g, std::vector<int32_t> prompt, const Gen
   p.frequency_penalty = o.frequency_penalty;
   p.seed = o.seed;
 
-  std::mutex mutex;
-  std::condition_variable ended;
-  bool done = false;
-  Completion c;
-  Error error;
-  GenerationTimes times;
-  BRISK_ASSIGN(auto handle, g.loop->submit(std::move(request), [&](const GenerationEvent& e) {
+  BRISK_ASSIGN(auto outcome, brisk::generate(*g.loop, std::move(request), [&](const GenerationEvent& e) {
     if (on_text && !e.text.empty()) on_text(e.text);
-    c.text += e.text;
-    c.ids.insert(c.ids.end(), e.ids.begin(), e.ids.end());
-    if (e.finish == FinishReason::kNone) return;
-    std::lock_guard lock(mutex);
-    c.finish_reason = finish_reason_name(e.finish);
-    c.prompt_tokens = e.usage.prompt_tokens;
-    error = e.error;
-    times = e.times;
-    done = true;
-    ended.notify_one();
+    return true;
   }));
-  std::unique_lock lock(mutex);
-  ended.wait(lock, [&] { return done; });
-  if (c.finish_reason == "error") return error;
-  c.ttft_ms = static_cast<double>(times.first_token_ns - times.arrival_ns) / 1e6;
-  if (c.ids.size() > 1) c.tpot_ms = static_cast<double>(times.sampled_at_ns - times.first_token_ns) / 1e6 / static_cast<double>(c.ids.size() - 1);
-  return c;
+  return Completion{std::move(outcome.ids), std::move(outcome.text), std::string(finish_reason_name(outcome.finish)),
+                    outcome.usage.prompt_tokens, outcome.ttft_ms, outcome.tpot_ms};
 }
 
 }  // namespace

@@ -1,0 +1,100 @@
+// brisk bench F.engine
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "api/convert.h"
+#include "api/generator.h"
+#include "brisk/execution_context.h"
+#include "command.h"
+#include "engine/engine_file.h"
+#include "loop/bench.h"
+#include "tensor/npy.h"
+
+namespace brisk::cli {
+namespace {
+
+struct Options {
+  std::string engine, inputs;
+  BenchOptions bench;
+  LLMOptions llm;
+  bool json = false;
+};
+
+nlohmann::json percentile_json(const Percentiles& p) { return {{"p50", p.p50}, {"p90", p.p90}, {"p99", p.p99}}; }
+
+void print(const Options& o, const nlohmann::json& j) {
+  if (o.json) {
+    std::printf("%s\n", j.dump().c_str());
+    return;
+  }
+  for (auto& [key, value] : j.items()) std::printf("%-22s %s\n", key.c_str(), value.dump().c_str());
+}
+
+Status bench_generator(Options& o) {
+  o.llm.prefix_cache = false;
+  o.llm.max_num_seqs = std::max(o.llm.max_num_seqs, o.bench.concurrency);
+  BRISK_ASSIGN(auto g, open_generator(o.engine, o.llm));
+  BenchResult r;
+  {
+    Progress progress;
+    BRISK_ASSIGN(r, bench_generation(*g->loop, o.bench, [&](int64_t done, int64_t all) {
+      progress.update("bench", static_cast<double>(done) / static_cast<double>(all));
+      return true;
+    }));
+  }
+  print(o, {{"prompt_len", o.bench.prompt_len}, {"gen_len", o.bench.gen_len}, {"concurrency", o.bench.concurrency},
+            {"requests", r.requests}, {"threads", g->backend->threads()}, {"ttft_ms", percentile_json(r.ttft_ms)},
+            {"tpot_ms", percentile_json(r.tpot_ms)}, {"tokens_per_s", r.tokens_per_s},
+            {"prompt_tokens_per_s", r.prompt_tokens_per_s}, {"peak_rss_bytes", peak_rss_bytes()}, {"load_ms", g->load_ms},
+            {"ready_ms", g->ready_ms}});
+  return {};
+}
+
+Status bench_function(Options& o) {
+  if (o.inputs.empty()) return invalid("a function engine: give its inputs with --inputs a.npz");
+  auto clock = [] { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  double start = clock();
+  BRISK_ASSIGN(auto context, ExecutionContext::open(o.engine, {"cpu", "", o.llm.threads}));
+  double load = clock() - start;
+  BRISK_ASSIGN(auto arrays, read_npz(o.inputs));
+  std::map<std::string, Tensor> inputs;
+  for (auto& [name, c] : arrays) inputs[name] = to_tensor(*c);
+  BRISK_ASSIGN(auto warm, context->run(inputs));
+  std::vector<double> times;
+  auto repeats = o.bench.requests ? o.bench.requests : 20;
+  double begin = clock();
+  for (int64_t i = 0; i < repeats; ++i) {
+    double t = clock();
+    BRISK_ASSIGN(auto results, context->run(inputs));
+    times.push_back(clock() - t);
+  }
+  double total = clock() - begin;
+  print(o, {{"calls", repeats}, {"latency_ms", percentile_json(percentiles(times))}, {"calls_per_s", 1000 * static_cast<double>(repeats) / total},
+            {"peak_rss_bytes", peak_rss_bytes()}, {"load_ms", load}});
+  return {};
+}
+
+Status bench(Options& o) {
+  BRISK_ASSIGN(auto content, read_engine_metadata(o.engine));
+  bool generative = content->functions.count("step") > 0;
+  content.reset();
+  return generative ? bench_generator(o) : bench_function(o);
+}
+
+}  // namespace
+
+Run bench_command(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  app.add_option("ENGINE", o->engine, "an engine file")->required();
+  app.add_option("--prompt-len", o->bench.prompt_len, "random prompt tokens of each request")->check(CLI::PositiveNumber);
+  app.add_option("--gen-len", o->bench.gen_len, "new tokens of each request")->check(CLI::PositiveNumber);
+  app.add_option("--concurrency", o->bench.concurrency, "requests in flight")->check(CLI::Range(1, 4096));
+  app.add_option("--requests", o->bench.requests, "measured requests (function engines: calls); 0: enough for percentiles")->check(CLI::NonNegativeNumber);
+  app.add_option("--inputs", o->inputs, "inputs of a function engine")->type_name("FILE.npz");
+  app.add_flag("--json", o->json, "one JSON object");
+  add_runtime_flags(app, o->llm);
+  return [o] { return bench(*o); };
+}
+
+}  // namespace brisk::cli
