@@ -6,6 +6,8 @@
 namespace brisk::jinja {
 namespace {
 
+constexpr Int kExact = Int{1} << 53;  // integers up to here are doubles
+
 constexpr const char* kTooBig = "an integer of more than 127 bits";
 
 const char* sign_of(Op op) {
@@ -65,6 +67,8 @@ Val int_arithmetic(Op op, Int x, Int y) {
       break;
     case Op::kDiv:
       if (y == 0) zero_division();
+      if (x > kExact || x < -kExact || y > kExact || y < -kExact)
+        return Val::real(static_cast<double>(static_cast<long double>(x) / static_cast<long double>(y)));
       return Val::real(static_cast<double>(x) / static_cast<double>(y));
     case Op::kFloorDiv:
     case Op::kMod:

@@ -69,12 +69,16 @@ struct Expr {
 struct Stmt;
 using Body = std::vector<std::unique_ptr<Stmt>>;
 
+// Variables that a frame starts with, undefined (jinja_scopes.h).
+using OwnNames = std::vector<std::pair<NameId, Val>>;
+
 struct MacroDef {
   std::string name;
   std::vector<NameId> params;
   std::vector<std::string> param_names;
   std::vector<ExprPtr> defaults;  // of the last parameters
   Body body;
+  OwnNames own;
   bool uses_caller = false, uses_varargs = false, uses_kwargs = false;
 };
 
@@ -106,6 +110,7 @@ struct Stmt {
   ExprPtr test;                          // kFor: its `if`
   std::vector<ExprPtr> targets, values;  // kWith
   Body body, other;                      // kIf: then / else (elif is an if inside else); kFor: else
+  OwnNames own, other_own;               // of the frames of body and other
   bool recursive = false;                // kFor
   bool scoped = false;                   // kBlock
   std::string name;                      // kBlock, kNeedsLoader
@@ -114,6 +119,7 @@ struct Stmt {
 
 struct Ast {
   Body body;
+  OwnNames own;
   std::vector<std::string> names;  // by NameId
   std::map<std::string, NameId, std::less<>> name_ids;
   std::map<std::string, const Stmt*, std::less<>> blocks;

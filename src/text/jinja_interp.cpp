@@ -8,7 +8,7 @@ namespace brisk::jinja {
 Interp::Interp(const Ast& ast, Budget& b, std::tm t, int us)
     : budget(b), now(t), microseconds(us), ast_(ast) {
   context_ = std::make_shared<Scope>();
-  root_ = inner(context_);
+  root_ = inner(context_, ast.own);
 }
 
 Interp::~Interp() {
@@ -27,9 +27,10 @@ Interp::~Interp() {
   }
 }
 
-ScopePtr Interp::inner(const ScopePtr& parent) {
+ScopePtr Interp::inner(const ScopePtr& parent, const OwnNames& own) {
   auto s = std::make_shared<Scope>();
   s->parent = parent;
+  s->vars = own;
   return s;
 }
 
@@ -86,9 +87,9 @@ Flow Interp::exec(const Stmt& s, const ScopePtr& scope, StrBuilder& out) {
     case StmtKind::kWith:
       return exec_with(s, scope, out);
     case StmtKind::kScope:
-      return exec(s.body, inner(scope), out);
+      return exec(s.body, inner(scope, s.own), out);
     case StmtKind::kBlock:
-      exec(s.body, inner(s.scoped ? scope : root_), out);
+      exec(s.body, inner(s.scoped ? scope : root_, s.own), out);
       break;
     case StmtKind::kGeneration: {
       Args none;
@@ -154,13 +155,13 @@ void Interp::exec_for(const Stmt& s, const ScopePtr& scope, const Val& items, in
   bool any = false;
   while (loop->advance()) {
     any = true;
-    if (frame && frame.use_count() == 1 && !frame->captured) frame->vars.clear();
-    else frame = inner(scope);
+    if (frame && frame.use_count() == 1 && !frame->captured) frame->vars = s.own;
+    else frame = inner(scope, s.own);
     if (loop_name != ast_.name_ids.end()) frame->set(loop_name->second, Val(Kind::kLoop, loop));
     assign(*s.target, loop->current, frame);
     if (exec(s.body, frame, out) == Flow::kBreak) break;
   }
-  if (!any && !s.other.empty()) exec(s.other, inner(scope), out);
+  if (!any && !s.other.empty()) exec(s.other, inner(scope, s.other_own), out);
 }
 
 Val Interp::run_loop(LoopObj& parent, const Val& items) {
@@ -179,7 +180,7 @@ Val Interp::run_loop(LoopObj& parent, const Val& items) {
 
 Flow Interp::exec_set_block(const Stmt& s, const ScopePtr& scope) {
   StrBuilder out(budget);
-  if (Flow f = exec(s.body, inner(scope), out); f != Flow::kNext) return f;
+  if (Flow f = exec(s.body, inner(scope, s.own), out); f != Flow::kNext) return f;
   Val v = out.take();
   if (s.expr) v = eval_filter(*s.expr, scope, &v);
   assign(*s.target, v, scope);
@@ -188,7 +189,7 @@ Flow Interp::exec_set_block(const Stmt& s, const ScopePtr& scope) {
 
 Flow Interp::exec_filter_block(const Stmt& s, const ScopePtr& scope, StrBuilder& out) {
   StrBuilder block(budget);
-  ScopePtr frame = inner(scope);
+  ScopePtr frame = inner(scope, s.own);
   if (Flow f = exec(s.body, frame, block); f != Flow::kNext) return f;
   Val v = block.take();
   v = eval_filter(*s.expr, frame, &v);
@@ -198,7 +199,7 @@ Flow Interp::exec_filter_block(const Stmt& s, const ScopePtr& scope, StrBuilder&
 }
 
 Flow Interp::exec_with(const Stmt& s, const ScopePtr& scope, StrBuilder& out) {
-  ScopePtr frame = inner(scope);
+  ScopePtr frame = inner(scope, s.own);
   for (size_t k = 0; k < s.targets.size(); ++k) assign(*s.targets[k], eval(*s.values[k], scope), frame);
   return exec(s.body, frame, out);
 }
@@ -246,7 +247,7 @@ std::string macro_name(const Val& macro) { return macro.as<MacroObj>().def->name
 // The frame of a macro call with all parameters bound.
 ScopePtr Interp::bind_macro(const MacroObj& m, Args& args) {
   const MacroDef& d = *m.def;
-  ScopePtr frame = inner(m.scope);
+  ScopePtr frame = inner(m.scope, d.own);
   auto take = [&](std::string_view name) -> std::optional<Val> {
     for (size_t k = 0; k < args.kw.size(); ++k) {
       if (args.kw[k].first != name) continue;
@@ -325,7 +326,7 @@ Val Interp::call_block(const Stmt& block) {
     ~Leave() { --n; }
   } leave{calls_};
   StrBuilder out(budget);
-  exec(block.body, inner(root_), out);
+  exec(block.body, inner(root_, block.own), out);
   return out.take();
 }
 

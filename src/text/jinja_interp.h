@@ -62,7 +62,7 @@ class Interp {
   Val make_macro(const MacroDef& def, const ScopePtr& scope);
   Val call_macro(const MacroObj& m, Args& args);
   ScopePtr bind_macro(const MacroObj& m, Args& args);
-  ScopePtr inner(const ScopePtr& parent);
+  ScopePtr inner(const ScopePtr& parent, const OwnNames& own = {});
 
   // Expressions (jinja_eval.cpp).
   Val eval(const Expr& e, const ScopePtr& scope);

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "text/jinja_parser_impl.h"
+#include "text/jinja_scopes.h"
 #include "text/jinja_tables.h"
 
 namespace brisk::jinja {
@@ -16,6 +17,7 @@ Ast parse(std::string_view source) {
 Ast Parser::parse() {
   ast_.body = body({});
   if (!unknown_.empty()) throw unknown_[0];
+  find_own_names(ast_);
   return std::move(ast_);
 }
 

@@ -203,7 +203,7 @@ std::vector<Val> split_space(Budget& b, const Val& s, Int max, bool from_right) 
     i += c.size;
   }
   b.step(bytes.size() / 32 + words.size());
-  if (max >= 0 && static_cast<Int>(words.size()) > max + 1) {
+  if (max >= 0 && static_cast<Int>(words.size()) > max) {
     auto n = static_cast<size_t>(max);
     if (from_right) {  // what comes before the last words stays as it is
       size_t drop = words.size() - n - 1;

@@ -97,6 +97,22 @@ TEST(ChatTemplate, MacrosBlocksAndNamespacesKeepTheOrigin) {
       "<[a]><[b]>([a])F[B]");
 }
 
+// jinja2 decides at compile time whose a name is: see jinja_scopes.h.
+TEST(ChatTemplate, NamesBelongToTheFrameThatAssignsThem) {
+  auto run = [](const char* source) {
+    auto t = ChatTemplate::parse(source);
+    EXPECT_TRUE(t.ok()) << source;
+    auto r = t->render_context(json(R"({"a":"context"})"));
+    return r.ok() ? r->text : "error: " + r.error().message;
+  };
+  EXPECT_EQ(run("{{ a }}{% set a = 1 %}{{ a }}"), "context1");
+  EXPECT_EQ(run("{% for x in [1] %}[{{ a }}]{% endfor %}{% set a = 1 %}"), "[]");
+  EXPECT_EQ(run("{% if x %}{% set a = 1 %}{% endif %}{{ a }}"), "context");
+  EXPECT_EQ(run("{% macro m() %}{{ a }}{% endmacro %}{{ m() }}{% set a = 1 %}{{ m() }}"), "1");
+  EXPECT_EQ(run("{% for x in [1, 2] %}{% set a = x %}{% endfor %}{{ a }}"), "context");
+  EXPECT_EQ(run("{% for x in [1, 2] %}{{ b is defined }}{% set b = x %}{% endfor %}"), "FalseFalse");
+}
+
 TEST(ChatTemplate, ErrorsNameTheLine) {
   auto bad = ChatTemplate::parse("a\n{% if %}");
   ASSERT_FALSE(bad.ok());

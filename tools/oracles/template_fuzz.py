@@ -234,7 +234,41 @@ def statement(rng, depth):
     return tag(rng, "generation") + body() + tag(rng, "endgeneration")
 
 
+NAMES = ["i", "s", "p", "q", "loop", "x", "m1", "ns"]  # i and s are in the context
+
+
+def scoped(rng, depth):
+    """Statements about who sees which variable."""
+    out = ""
+    for _ in range(rng.randrange(1, 4)):
+        k = rng.randrange(13 if depth > 0 else 5)
+        name = rng.choice(NAMES)
+        if k < 2:
+            out += f"[{{{{ {rng.choice(NAMES[:6])} }}}}]"
+        elif k < 4:
+            out += f"{{% set {rng.choice(NAMES[:4])} = {rng.choice(['1', 'i', 'p', 'q', 's ~ 1', 'x', 'loop.index'])} %}}"
+        elif k == 4:
+            out += rng.choice(["{{ m1() }}", "{{ m1(2) }}", "{{ m2(q=3) }}", "{% set ns.v = i %}", "{{ ns.v }}", "{{ loop.index }}"])
+        elif k < 7:
+            out += f"{{% if {rng.choice(['i', 'p', 'no', 'q is defined', 'loop is defined'])} %}}{scoped(rng, depth - 1)}{{% else %}}{scoped(rng, depth - 1)}{{% endif %}}"
+        elif k < 9:
+            out += f"{{% for {rng.choice(['x', 'p', 'q', 'i'])} in {rng.choice(['l', '[1, 2]', 'range(i)[:2]', 'el'])}{rng.choice(['', '', ' if p', ' if x > 1'])} %}}{scoped(rng, depth - 1)}{rng.choice(['', '{% else %}' + scoped(rng, 0)])}{{% endfor %}}"
+        elif k == 9:
+            out += f"{{% macro {rng.choice(['m1', 'm2'])}({rng.choice(['', 'p=1', 'q=p, p=2', 'x=i'])}) %}}{scoped(rng, depth - 1)}{{% endmacro %}}"
+        elif k == 10:
+            out += f"{{% with {rng.choice(['p = 1', 'q = p', 'i = i, p = i', ''])} %}}{scoped(rng, depth - 1)}{{% endwith %}}"
+        elif k == 11:
+            out += f"{{% set {rng.choice(NAMES[:4])} %}}{scoped(rng, depth - 1)}{{% endset %}}"
+        else:
+            out += rng.choice(["{% generation %}" + scoped(rng, depth - 1) + "{% endgeneration %}",
+                               "{% set ns = namespace(v=1) %}", "{% filter upper %}" + scoped(rng, depth - 1) + "{% endfilter %}",
+                               "{% macro m1(x=5) %}<{{ caller(1) if caller is defined }}>{% endmacro %}{% call(p) m1() %}" + scoped(rng, depth - 1) + "{% endcall %}"])
+    return out
+
+
 def snippet(rng):
+    if rng.randrange(4) == 0:
+        return scoped(rng, 3)
     if rng.randrange(3):
         return "{{ " + any_value(rng, 3) + " }}"
     return "".join(space(rng) + statement(rng, 1) for _ in range(rng.randrange(1, 3))) + space(rng)
