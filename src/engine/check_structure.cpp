@@ -224,15 +224,14 @@ class Structure {
     const OpDef& def = op_def(s.op);
     if (s.inputs.size() > kMaxOperands || s.outputs.size() > kMaxOperands)
       return invalid("more than " + std::to_string(kMaxOperands) + " operands");
+    if (s.inputs.size() < static_cast<size_t>(def.min_inputs))
+      return invalid(std::to_string(s.inputs.size()) + " operands, wanted " + std::to_string(def.min_inputs) + " or more");
     for (int32_t v : s.inputs) {
       if (v == -1) continue;
       if (!readable(v)) return invalid("reads value " + std::to_string(v) + ", which nothing has written");
       if (!s.dynamic && !def.is(kHasBlocks) && at(v).kind != Kind::kState && !sized(at(v)))
         return invalid("reads '" + at(v).name + "', whose shape is known at run time only, but is not dynamic");
     }
-    for (int i = 0; i < def.min_inputs; ++i)
-      if (static_cast<size_t>(i) < s.inputs.size() && s.inputs[static_cast<size_t>(i)] < 0 && !optional_operand(s.op, i))
-        return invalid("operand " + std::to_string(i) + " is absent");
     BRISK_TRY(state_operands(s));
     for (size_t k = 0; k < s.outputs.size(); ++k)
       if (s.outputs[k] != -1) BRISK_TRY(output(s, def, k));
@@ -249,11 +248,6 @@ class Structure {
     if (defined_[static_cast<size_t>(v)]) return invalid("writes '" + at(v).name + "' a second time");
     defined_[static_cast<size_t>(v)] = true;
     return {};
-  }
-
-  // Operands that may be absent although later ones may not.
-  static bool optional_operand(OpId op, int i) {
-    return (op == OpId::kPagedAttention && (i == 1 || i == 2)) || std::string_view(op_name(op)) == "Loop";
   }
 
   Status blocks(const PlanStep& s, const OpDef& def) const {
@@ -280,7 +274,13 @@ class Structure {
     size_t taken = static_cast<size_t>(s.captures), given = s.outputs.size(), count = 1;
     if (op == "If") count = 2;
     else if (op == "Loop" || op == "Scan") taken = s.inputs.size();
-    if (op == "Loop") ++given;
+    if (op == "Loop") {
+      ++given;
+      const auto* a = std::get_if<ModeAttrs>(&s.attrs);
+      size_t states = s.inputs.size() - std::min(s.inputs.size(), static_cast<size_t>(s.captures) + 2);
+      if (!a || a->flag < 0 || static_cast<size_t>(a->flag) != states || states > s.outputs.size() || taken < static_cast<size_t>(s.captures) + 2)
+        return invalid("its number of states is not that of its operands and results");
+    }
     if (s.blocks.size() != count || b.inputs.size() != taken || b.outputs.size() != given)
       return invalid("block '" + b.name + "' takes " + std::to_string(b.inputs.size()) + " and gives " + std::to_string(b.outputs.size()) +
                      " values, wanted " + std::to_string(taken) + " and " + std::to_string(given));

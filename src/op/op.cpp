@@ -21,6 +21,13 @@ const OpDef kTable[] = {
 };
 static_assert(std::size(kTable) == static_cast<size_t>(OpId::kCount));
 
+// Operands that may be absent although later ones may not.
+bool may_be_absent(const OpDef& def, int i) {
+  if (def.id == OpId::kPagedAttention && (i == 1 || i == 2)) return true;
+  if (std::string_view(def.name) == "Loop" && i < 2) return true;
+  return i >= def.min_inputs && def.max_inputs >= 0;
+}
+
 }  // namespace
 
 const OpDef& op_def(OpId id) { return kTable[static_cast<size_t>(id)]; }
@@ -77,6 +84,9 @@ Result<std::vector<Type>> infer_types(OpId op, const Attrs& attrs, std::span<con
   if (outside(n_in, def.min_inputs, def.max_inputs)) return given("operands", inputs.size(), def.min_inputs, def.max_inputs);
   if (outside(outputs, def.min_outputs, def.max_outputs))
     return given("results", static_cast<size_t>(outputs), def.min_outputs, def.max_outputs);
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i] && !may_be_absent(def, static_cast<int>(i)))
+      return invalid(std::string(def.name) + ": operand " + std::to_string(i) + " is absent");
   if (attrs.index() != def.attrs_index) return internal(std::string(def.name) + ": wrong attribute struct");
   InferContext context(attrs, inputs, outputs);
   context.set_symbol_counter(symbol_counter);
