@@ -54,40 +54,71 @@ double log_sum_exp(std::span<const float> z) {
   return static_cast<double>(largest) + std::log(sum);
 }
 
+// Token ids from most to least likely, sorted only as far as somebody looks: a draw seldom goes beyond some dozens.
+class Ranking {
+ public:
+  Ranking(const std::vector<float>& z, std::vector<int32_t>& ids, size_t keep) : z_(z), ids_(ids) {
+    if (keep < ids_.size()) {
+      select(keep);
+      ids_.resize(keep);
+    }
+  }
+  size_t size() const { return ids_.size(); }
+  int32_t at(size_t rank) {
+    while (rank >= sorted_) {
+      size_t end = std::min(ids_.size(), std::max<size_t>(64, 2 * sorted_));
+      if (end < ids_.size()) select(end);
+      std::sort(begin(sorted_), begin(end), [this](int32_t a, int32_t b) { return more_likely(a, b); });
+      sorted_ = end;
+    }
+    return ids_[rank];
+  }
+
+ private:
+  std::vector<int32_t>::iterator begin(size_t i) { return ids_.begin() + static_cast<int64_t>(i); }
+  void select(size_t end) {  // the `end` most likely to the front
+    std::nth_element(begin(sorted_), begin(end), ids_.end(), [this](int32_t a, int32_t b) { return more_likely(a, b); });
+  }
+  bool more_likely(int32_t a, int32_t b) const {
+    float x = z_[static_cast<size_t>(a)], y = z_[static_cast<size_t>(b)];
+    return x != y ? x > y : a < b;
+  }
+
+  const std::vector<float>& z_;
+  std::vector<int32_t>& ids_;
+  size_t sorted_ = 0;
+};
+
 // Draws from softmax(z / temperature) cut by top-k, top-p and min-p.
 int32_t draw(const std::vector<float>& z, const SampleParams& p) {
-  std::vector<int32_t> order;
-  order.reserve(z.size());
+  thread_local std::vector<int32_t> ids;
+  ids.clear();
   for (size_t i = 0; i < z.size(); ++i)
-    if (z[i] > kNever) order.push_back(static_cast<int32_t>(i));
-  if (order.empty()) return 0;
-  auto more_likely = [&](int32_t a, int32_t b) {
-    float x = z[static_cast<size_t>(a)], y = z[static_cast<size_t>(b)];
-    return x != y ? x > y : a < b;
+    if (z[i] > kNever) ids.push_back(static_cast<int32_t>(i));
+  if (ids.empty()) return 0;
+  float largest = z[static_cast<size_t>(argmax(z))];
+  auto weight = [&](int32_t id) {
+    return static_cast<double>(std::exp((z[static_cast<size_t>(id)] - largest) / p.temperature));
   };
-  size_t keep = p.top_k > 0 ? std::min(order.size(), static_cast<size_t>(p.top_k)) : order.size();
-  if (keep < order.size()) std::nth_element(order.begin(), order.begin() + static_cast<int64_t>(keep), order.end(), more_likely);
-  order.resize(keep);
-  std::sort(order.begin(), order.end(), more_likely);
-
-  std::vector<double> weight(order.size());
-  double largest = static_cast<double>(z[static_cast<size_t>(order[0])]), total = 0;
-  for (size_t i = 0; i < order.size(); ++i)
-    total += weight[i] = std::exp((static_cast<double>(z[static_cast<size_t>(order[i])]) - largest) / static_cast<double>(p.temperature));
-  size_t n = order.size();
-  if (p.top_p < 1) {
-    double target = static_cast<double>(p.top_p) * total, sum = 0;
-    for (n = 0; n < order.size() && (n == 0 || sum < target); ++n) sum += weight[n];
+  Ranking ranking(z, ids, p.top_k > 0 ? static_cast<size_t>(p.top_k) : ids.size());
+  double total = 0;
+  for (int32_t id : ids) total += weight(id);
+  size_t n = ranking.size();
+  if (p.top_p < 1 || p.min_p > 0) {  // how many of the most likely stay, and their weight
+    double target = p.top_p < 1 ? static_cast<double>(p.top_p) * total : INFINITY, sum = 0;
+    for (n = 0; n < ranking.size() && (n == 0 || sum < target); ++n) {
+      double w = weight(ranking.at(n));
+      if (n > 0 && w < static_cast<double>(p.min_p)) break;  // the largest weight is 1
+      sum += w;
+    }
+    total = sum;
   }
-  if (p.min_p > 0)
-    while (n > 1 && weight[n - 1] < static_cast<double>(p.min_p) * weight[0]) --n;
-  total = std::accumulate(weight.begin(), weight.begin() + static_cast<int64_t>(n), 0.0);
   double point = static_cast<double>(philox_uniform(p.seed, p.draw)) * total;
   for (size_t i = 0; i < n; ++i) {
-    point -= weight[i];
-    if (point < 0) return order[i];
+    point -= weight(ranking.at(i));
+    if (point < 0) return ranking.at(i);
   }
-  return order[n - 1];
+  return ranking.at(n - 1);
 }
 
 }  // namespace
