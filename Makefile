@@ -1,9 +1,13 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
+PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help build test setup asan tsan gcc12 fuzz oracles clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+demo: ## from nothing to a streamed answer of a real model
+	@tools/demo.sh
 
 build: ## build/bin/brisk, and the tests
 	@tools/setup.sh test
@@ -32,6 +36,9 @@ fuzz: ## every fuzzer for a minute, under libFuzzer and the address sanitizer
 oracles: ## regenerate the tests' goldens with torch, transformers and tokenizers, and compare
 	@tools/setup.sh oracles
 	@.venv-oracles/bin/python tools/oracles/regenerate.py
+
+install: build ## into PREFIX (default /usr/local), with find_package(brisk)
+	@cmake --install build --prefix $(PREFIX)
 
 clean: ## remove every build folder
 	rm -rf build build-*

@@ -4,7 +4,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 brisk=build/bin/brisk
-model=.cache/SmolLM2-135M-Instruct.Q4_1.gguf
 engine=build/smollm2.engine
 question="What is the capital of France?"
 
@@ -19,22 +18,16 @@ step "2/5 build"
 tools/build.sh release brisk
 
 step "3/5 compile SmolLM2-135M-Instruct into $engine"
-made_from=$(sha256sum "$brisk" "$model")
-if [ -s "$engine" ] && [ "$(cat "$engine.made-from" 2>/dev/null)" = "$made_from" ]; then
-  echo "up to date"
-else
-  rm -f "$engine.made-from"
-  "$brisk" build "$model" -o "$engine"
-  echo "$made_from" >"$engine.made-from"
-fi
+tools/smollm2_engine.sh
 
 step "4/5 ask it: $question"
 answer=build/demo-answer.txt
-"$brisk" generate "$engine" --chat -p "$question" -n 64 | tee "$answer"
+"$brisk" generate "$engine" --chat -p "$question" -n 64 2>build/demo-generate.log | tee "$answer" ||
+  { cat build/demo-generate.log >&2; exit 1; }
 grep -q Paris "$answer" || { echo "demo: the answer should name Paris" >&2; exit 1; }
 
 step "5/5 figures (prompt of 128 tokens, 64 generated; $(nproc) cores)"
-"$brisk" bench "$engine" --prompt-len 128 --gen-len 64 --json >build/demo-bench.json
+"$brisk" bench "$engine" --prompt-len 128 --gen-len 64 --requests 3 --json --log-level warning >build/demo-bench.json
 python3 - build/demo-bench.json <<'PY'
 import json, sys
 figures = json.load(open(sys.argv[1]))
@@ -44,11 +37,11 @@ print(f"peak memory           {figures['peak_rss_bytes'] / 2**20:8.0f} MiB")
 print(f"engine loaded in      {figures['load_ms']:8.1f} ms")
 PY
 
-cat <<END
-
-What to try next:
-  $brisk chat $engine
+printf '\nWhat to try next:\n  %s chat %s\n' "$brisk" "$engine"
+if "$brisk" --help | grep -q '^  serve '; then
+  cat <<END
   $brisk serve $engine --http-port 8000 &
   curl -N http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' -d \\
     '{"model": "smollm2", "stream": true, "messages": [{"role": "user", "content": "$question"}]}'
 END
+fi

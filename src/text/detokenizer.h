@@ -16,7 +16,8 @@ struct DetokenizerOptions {
 class Detokenizer {
  public:
   // The bytes a token adds; `first` while nothing has been added yet. Empty for tokens that are not shown.
-  using TokenBytes = std::function<std::string(int32_t id, bool first)>;
+  // The view must stay valid until the next call.
+  using TokenBytes = std::function<std::string_view(int32_t id, bool first)>;
 
   explicit Detokenizer(TokenBytes token_bytes, DetokenizerOptions options = {});
 

@@ -16,8 +16,12 @@ Detokenizer make_detokenizer(std::shared_ptr<const Tokenizer> tokenizer, bool sk
   DetokenizerOptions options;
   options.drop_leading_spaces = tokenizer->leading_spaces_dropped();
   options.drop_trailing_space = how.style == DecodeStyle::kSuffix;
-  auto bytes = [t = std::move(tokenizer), skip_special](int32_t id, bool first) {
-    return skip_special && t->is_control(id) ? std::string() : t->decoded_bytes(id, first);
+  // A word part without its beginning keeps its "##", as decode() has it.
+  bool parts = how.style == DecodeStyle::kWordPiece && !how.space.empty();
+  auto bytes = [t = std::move(tokenizer), skip_special, parts](int32_t id, bool first) -> std::string_view {
+    if (skip_special && t->is_control(id)) return {};
+    if (parts && first && t->token_piece(id).starts_with(t->config().decode.space)) return t->token_piece(id);
+    return t->token_bytes(id);
   };
   return Detokenizer(std::move(bytes), options);
 }

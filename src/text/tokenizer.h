@@ -46,8 +46,6 @@ class Tokenizer {
   // The id of a token by its spelling, or -1.
   int32_t find_token(std::string_view piece) const;
 
-  // The bytes that a token adds to decode()'s text before spaces at its ends go; `first` while it has none.
-  std::string decoded_bytes(int32_t id, bool first) const;
   // The text of ids as valid UTF-8 (what is no character becomes U+FFFD). Ids out of the vocabulary add nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special = true) const;
   // decode() drops this many spaces at the beginning of a text (SentencePiece's prefix); token_bytes() has them.

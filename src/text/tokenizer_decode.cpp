@@ -64,21 +64,16 @@ void Tokenizer::State::fill_shown(const std::unordered_map<int32_t, std::string>
   }
 }
 
-std::string Tokenizer::decoded_bytes(int32_t id, bool first) const {
-  const DecodeModel& how = state_->config.decode;
-  if (how.style != DecodeStyle::kWordPiece) return std::string(token_bytes(id));
-  // A word part without its beginning keeps its "##".
-  bool torn = first && !how.space.empty() && token_piece(id).starts_with(how.space);
-  std::string shown(torn ? token_piece(id) : token_bytes(id));
-  return how.clean_up ? clean_up(std::move(shown)) : shown;
-}
-
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {
   const DecodeModel& how = state_->config.decode;
   std::string bytes;
   for (int32_t id : ids) {
     if (skip_special && is_control(id)) continue;
-    bytes += decoded_bytes(id, bytes.empty());
+    std::string_view shown = token_bytes(id);
+    // A word part without its beginning keeps its "##".
+    bool torn = bytes.empty() && how.style == DecodeStyle::kWordPiece && !how.space.empty();
+    if (torn && token_piece(id).starts_with(how.space)) shown = token_piece(id);
+    bytes += how.style == DecodeStyle::kWordPiece && how.clean_up ? clean_up(std::string(shown)) : std::string(shown);
   }
   size_t drop = 0;
   while (drop < how.strip_start && drop < bytes.size() && bytes[drop] == ' ') ++drop;

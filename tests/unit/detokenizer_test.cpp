@@ -12,7 +12,7 @@ namespace {
 // A vocabulary of these pieces.
 Detokenizer over(const std::vector<std::string>& pieces, DetokenizerOptions options = {}) {
   return Detokenizer(
-      [&pieces](int32_t id, bool) { return pieces[static_cast<size_t>(id)]; }, options);
+      [&pieces](int32_t id, bool) { return std::string_view(pieces[static_cast<size_t>(id)]); }, options);
 }
 
 TEST(Detokenizer, WholeCharactersOnly) {
