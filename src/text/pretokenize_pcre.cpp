@@ -1,5 +1,5 @@
-// Patterns that the hand-compiled matcher does not take, by PCRE2. Its tables may be of an older Unicode version than
-// ours; characters added since then are unassigned to it.
+// Patterns that the hand-compiled matcher does not take, by PCRE2. Its tables are of an older Unicode version than ours:
+// it is shown an older character of the same category instead of one that it does not know.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
@@ -29,6 +29,31 @@ using MatchContext = std::unique_ptr<pcre2_match_context, Deleter<pcre2_match_co
 using CompileContext = std::unique_ptr<pcre2_compile_context, Deleter<pcre2_compile_context_free>>;
 using JitStack = std::unique_ptr<pcre2_jit_stack, Deleter<pcre2_jit_stack_free>>;
 
+char32_t stand_in(char32_t c) {
+  if (c == 0x180E) return 0x200B;  // no space any more, but PCRE2's \s
+  uint16_t p = unicode::properties(c);
+  if (!(p & unicode::kNewer)) return c;
+  if (p & unicode::kHan) return 0x20000;
+  switch (unicode::Category(p & 31)) {
+    case unicode::kLu: return 0x10400;
+    case unicode::kLl: return 0x10428;
+    case unicode::kLm: return 0x1E94B;
+    case unicode::kLo: return 0x10C00;
+    case unicode::kMn: return 0x1E8D0;
+    case unicode::kMc: return 0x11145;
+    case unicode::kNd: return 0x1E950;
+    case unicode::kNl: return 0x10140;
+    case unicode::kNo: return 0x1E8C7;
+    case unicode::kPd: return 0x10EAD;
+    case unicode::kPo: return 0x1E95E;
+    case unicode::kSc: return 0x1E2FF;
+    case unicode::kSm: return 0x1EEF0;
+    case unicode::kSo: return 0x1F000;
+    case unicode::kCf: return 0xE0001;
+    default: return c;
+  }
+}
+
 class PcreRegex : public SplitRegex {
  public:
   explicit PcreRegex(Code code, bool jit) : code_(std::move(code)), jit_(jit) {}
@@ -40,7 +65,7 @@ class PcreRegex : public SplitRegex {
     at.reserve(span.end - span.begin + 1);
     for (uint32_t i = span.begin; i < span.end; ++i) {
       at.push_back(uint32_t(bytes.size()));
-      unicode::append(bytes, text[i]);
+      unicode::append(bytes, stand_in(text[i]));
     }
     at.push_back(uint32_t(bytes.size()));
     MatchData data(pcre2_match_data_create(1, nullptr));

@@ -34,6 +34,7 @@ enum Flag : uint16_t {
   kWord = 1 << 11,         // \w of the Whitespace pre-tokenizer and of single_word
   kRegexWord = 1 << 12,    // \w of a Split regex
   kHan = 1 << 13,          // \p{Han} of a Split regex
+  kNewer = 1 << 14,        // assigned after Unicode 14, the version of Debian 12's PCRE2
 };
 uint16_t properties(char32_t c);
 inline Category category(char32_t c) { return Category(properties(c) & 31); }

@@ -18,7 +18,7 @@ CODE_POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
 EVERYTHING = ''.join(map(chr, CODE_POINTS))
 CATEGORIES = 'Cn Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cs'.split()
 # Bit numbers above the five bits of the category; unicode.h names them.
-FLAGS = 'numeric punctuation accent nonspacing control space word regex_word han'.split()
+FLAGS = 'numeric punctuation accent nonspacing control space word regex_word han newer'.split()
 
 
 def members(pretokenizer):
@@ -43,6 +43,7 @@ def separators(pretokenizer):
 
 
 def properties():
+    assert unicodedata.unidata_version == '14.0.0', 'run it with Python 3.11: "newer" means newer than PCRE2 10.42'
     table = [0] * 0x110000
     for index, name in enumerate(CATEGORIES):
         if name not in ('Cn', 'Cs'):
@@ -63,6 +64,7 @@ def properties():
                 (set(CODE_POINTS) - members(P.WhitespaceSplit())),
         'regex_word': regex_members(r'\w'),
         'han': regex_members(r'\p{Han}'),
+        'newer': {c for c in CODE_POINTS if table[c] and unicodedata.category(chr(c)) == 'Cn'},
     }
     assert sets['space'] == regex_members(r'\s')
     for bit, name in enumerate(FLAGS):
