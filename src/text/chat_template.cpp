@@ -21,7 +21,9 @@ bool RenderedPrompt::from_template(size_t begin, size_t end) const {
 Result<ChatTemplate> ChatTemplate::parse(std::string_view source) {
   if (!utf8_valid(source)) return invalid("chat template: the text is not UTF-8");
   try {
-    return ChatTemplate(std::make_shared<const Ast>(jinja::parse(source)));
+    ChatTemplate t(std::make_shared<const Ast>(jinja::parse(source)));
+    t.reads_ = t.find_reads();
+    return t;
   } catch (const SyntaxError& e) {
     return invalid("chat template, line " + std::to_string(e.line) + ": " + e.message);
   } catch (const RenderError& e) {

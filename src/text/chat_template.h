@@ -58,6 +58,13 @@ namespace jinja {
 struct Ast;
 }
 
+// What a template can read, found out by trying.
+struct TemplateReads {
+  bool parts = false;               // content as a list of parts
+  bool arguments_as_text = false;   // a tool call's arguments as JSON text, the form of OpenAI's protocol
+  bool arguments_as_value = false;  // as an object, the form of transformers
+};
+
 class ChatTemplate {
  public:
   // Errors (kInvalid) name the line. Source: at most 512 KiB.
@@ -67,13 +74,21 @@ class ChatTemplate {
   // raise_exception gives "TemplateError".
   Result<RenderedPrompt> render(const ChatInput& input, const RenderLimits& limits = {}) const;
 
+  // Messages of OpenAI's protocol as this template reads them best: text parts become one string where it cannot
+  // read parts, and the arguments of tool calls become objects where it can read objects. kInvalid for parts that
+  // are no text and that the template does not read.
+  Result<Json> adapt_messages(Json messages) const;
+  const TemplateReads& reads() const { return reads_; }
+
   // Renders with nothing but these variables; every string of `context` counts as data.
   Result<RenderedPrompt> render_context(const Json& context, const RenderLimits& limits = {},
                                         std::optional<std::tm> now = std::nullopt) const;
 
  private:
   explicit ChatTemplate(std::shared_ptr<const jinja::Ast> ast) : ast_(std::move(ast)) {}
+  TemplateReads find_reads() const;
   std::shared_ptr<const jinja::Ast> ast_;
+  TemplateReads reads_;
 };
 
 }  // namespace brisk

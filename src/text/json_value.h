@@ -46,6 +46,7 @@ class Json {
 
   // The member of that name; nullptr if there is none or this is no object.
   const Json* find(std::string_view name) const;
+  Json* find(std::string_view name) { return const_cast<Json*>(std::as_const(*this).find(name)); }
   // Sets a member of an object (null becomes an empty object first).
   void set(std::string_view name, Json value);
 

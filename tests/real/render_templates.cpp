@@ -2,7 +2,7 @@
 // stdin: one JSON object a line, {"source": TEMPLATE, "context": {NAME: VALUE, ...}}; the clock stands at
 // 2026-01-02 03:04:05. stdout: one line each, {"text": ...} or {"error": ...}.
 // With "chat": true the context goes through ChatInput (bos_token and the like are special tokens), and the answer
-// has "data": the byte ranges [[begin, end], ...] of the text that come from data.
+// has "data" (with "adapt": true messages are adapted first): the byte ranges [[begin, end], ...] of the text that come from data.
 #include <ctime>
 #include <iostream>
 #include <map>
@@ -58,7 +58,11 @@ Result<Json> render_line(const std::string& line) {
     out.set("text", p.text);
     return out;
   }
-  BRISK_ASSIGN(RenderedPrompt p, it->second.render(chat_input(*context->as_object())));
+  ChatInput in = chat_input(*context->as_object());
+  if (job.find("adapt")) {
+    BRISK_ASSIGN(in.messages, it->second.adapt_messages(std::move(in.messages)));
+  }
+  BRISK_ASSIGN(RenderedPrompt p, it->second.render(in));
   Json::Array ranges;
   for (const PromptSegment& s : p.segments)
     if (s.from_data)

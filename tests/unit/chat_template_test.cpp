@@ -113,6 +113,38 @@ TEST(ChatTemplate, NamesBelongToTheFrameThatAssignsThem) {
   EXPECT_EQ(run("{% for x in [1, 2] %}{{ b is defined }}{% set b = x %}{% endfor %}"), "FalseFalse");
 }
 
+TEST(ChatTemplate, MessagesAreAdaptedToWhatTheTemplateReads) {
+  const char* messages =
+      R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
+    {"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"k\": [1]}"}}]}])";
+  auto run = [&](const std::string& source, std::string_view list) {
+    auto t = ChatTemplate::parse(source);
+    EXPECT_TRUE(t.ok()) << source;
+    ChatInput in;
+    auto m = t->adapt_messages(json(list));
+    if (!m.ok()) return "error: " + m.error().message;
+    in.messages = *m;
+    auto r = t->render(in);
+    return r.ok() ? r->text : "error: " + r.error().message;
+  };
+  const std::string parts =
+      "{% for m in messages %}{% if m.content is string %}{{ m.content }}{% else %}"
+      "{% for p in m.content or [] %}({{ p.text }}){% endfor %}{% endif %}";
+  const std::string text = "{% for m in messages %}{{ 'T' + (m.content or '') }}";
+  const std::string calls = "{% for c in m.tool_calls or [] %}{{ c.function.arguments";
+  EXPECT_EQ(run(parts + calls + " }}{% endfor %}{% endfor %}", messages), "(a)(b){\"k\": [1]}");
+  EXPECT_EQ(run(text + calls + "|tojson }}{% endfor %}{% endfor %}", messages), "TabT{\"k\": [1]}");
+  EXPECT_EQ(
+      run(text +
+              "{% for c in m.tool_calls or [] %}{% for k, v in c.function.arguments|items %}{{ k }}={{ v }}"
+              "{% endfor %}{% endfor %}{% endfor %}",
+          messages),
+      "TabTk=[1]");
+  EXPECT_EQ(run(text + "{% endfor %}",
+                R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"image"}]}])"),
+            "error: messages[0].content[1]: this model's chat template reads text only");
+}
+
 TEST(ChatTemplate, ErrorsNameTheLine) {
   auto bad = ChatTemplate::parse("a\n{% if %}");
   ASSERT_FALSE(bad.ok());
