@@ -23,6 +23,7 @@ STAGES = [
     ("text",        1, "python3 tools/check_text.py"),
     ("tools",       2, ".venv/bin/pytest -q tests/tools"),
     ("unit",        6, "tools/unit_tests.sh build"),
+    ("cli",         1, "python3 tools/cli_docs.py --check"),
     ("embed",       3, "tools/test_embed.sh"),
     ("templates",   3, "tests/real/templates.sh"),
 ]
