@@ -15,6 +15,7 @@ constexpr Command kCommands[] = {
     {"generate", "text out of a prompt", generate_command},
     {"chat", "talk with a model", chat_command},
     {"bench", "time to first token, time per token, throughput", bench_command},
+    {"serve", "OpenAI's API over HTTP", serve_command},
     {"eval", "perplexity on a text", eval_command},
     {"tokenize", "token ids and pieces of a text", tokenize_command},
     {"template", "the prompt that a conversation becomes", template_command},
