@@ -38,9 +38,21 @@ struct Job {
     int64_t rows = std::min(kBlockRows, c.m - row);
     alignas(64) float acc[kBlockRows * kPanel];
     for (int64_t p = first; p < std::min(panels, first + panels_per_chunk); p++) {
+      prefetch_columns(p, row, rows);
       for (int64_t k0 = 0; k0 < k; k0 += k_block) multiply(p, row, rows, k0, acc);
       finish(p, row, rows, acc);
     }
+  }
+
+  // A panel's columns of residual and result lie a row apart, which no hardware prefetcher follows; they come in while
+  // the panel is multiplied.
+  void prefetch_columns(int64_t p, int64_t row, int64_t rows) const {
+    int64_t width = c.layout->gated ? kPanel / 2 : kPanel, column = p * width;
+    for (int64_t r = row; r < row + rows; r++)
+      for (int64_t j = 0; j < width; j += 16) {
+        if (c.residual) __builtin_prefetch(c.residual + r * c.ld_residual + column + j, 0, 2);
+        __builtin_prefetch(c.y + r * c.ldy + column + j, 1, 2);
+      }
   }
 
   // Adds K block k0 of panel p to the accumulators of a block of rows, in tiles of nearly equal height.

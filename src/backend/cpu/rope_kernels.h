@@ -49,8 +49,14 @@ inline void rope_rotate(const float* x, int head_dim, int dim, bool interleaved,
       out[2 * i + 1] = (b * cos[i] + a * sin[i]) * scale;
     }
   } else {
-    for (int i = 0; i < half; i += kLanes) {
-      int n = half - i < kLanes ? half - i : kLanes;
+    int i = 0;
+    for (; i + kLanes <= half; i += kLanes) {
+      VF a = vload(x + i), b = vload(x + half + i), c = vload(cos + i), s = vload(sin + i);
+      vstore(out + i, vmul(vsub(vmul(a, c), vmul(b, s)), vset1(scale)));
+      vstore(out + half + i, vmul(vadd(vmul(b, c), vmul(a, s)), vset1(scale)));
+    }
+    if (i < half) {
+      int n = half - i;
       VF a = vloadn(x + i, n), b = vloadn(x + half + i, n), c = vloadn(cos + i, n), s = vloadn(sin + i, n);
       vstoren(out + i, vmul(vsub(vmul(a, c), vmul(b, s)), vset1(scale)), n);
       vstoren(out + half + i, vmul(vadd(vmul(b, c), vmul(a, s)), vset1(scale)), n);
