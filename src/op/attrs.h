@@ -192,10 +192,50 @@ struct SliceAttrs {  // Split: sizes; Flatten-like needs
   template <class S, class F> static void fields(S& s, F&& f) { f("axis", s.axis), f("sizes", s.sizes); }
 };
 
+struct ShapeAttrs {  // Shape: axes [start, end), negative from the end, clamped
+  int64_t start = 0, end = INT64_MAX;
+  static constexpr const char* kName = "shape";
+  template <class S, class F> static void fields(S& s, F&& f) { f("start", s.start), f("end", s.end); }
+};
+
+struct QuantAttrs {  // QuantizeLinear, DequantizeLinear
+  int64_t axis = 1, block = 0;  // axis of a scale of rank 1; block > 0: the scale has x's rank and one element per block
+  DType to = DType::kU8;        // of the result
+  bool saturate = true;         // to fp8 only
+  static constexpr const char* kName = "quant";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("axis", s.axis), f("block", s.block), f("to", s.to), f("saturate", s.saturate);
+  }
+};
+
+struct LrnAttrs {
+  float alpha = 1e-4f, beta = 0.75f, bias = 1;
+  int64_t size = 1;
+  static constexpr const char* kName = "lrn";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("alpha", s.alpha), f("beta", s.beta), f("bias", s.bias), f("size", s.size);
+  }
+};
+
+// Attention over whole tensors: softmax(scale * q k^T, masked) v.
+struct SdpaAttrs {
+  int64_t heads = 0, kv_heads = 0;  // of operands of rank 3; 0: operands have rank 4
+  float scale = 0;                  // 0: 1 / sqrt(head size)
+  float softcap = 0;
+  bool causal = false;
+  int64_t left_window = -1, right_window = -1;  // keys seen before and after the query's own place; -1: all
+  int64_t scores_mode = 0;          // result 3: 0 scaled q k^T, 1 after softcap, 2 with mask, 3 after softmax
+  static constexpr const char* kName = "sdpa";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("heads", s.heads), f("kv_heads", s.kv_heads), f("scale", s.scale), f("softcap", s.softcap), f("causal", s.causal);
+    f("left_window", s.left_window), f("right_window", s.right_window), f("scores_mode", s.scores_mode);
+  }
+};
+
 // Everything a node can carry. A new struct is added here and nowhere else.
 using Attrs = std::variant<NoAttrs, AxisAttrs, ReduceAttrs, CastAttrs, TransposeAttrs, NormAttrs, LinearAttrs, GemmAttrs,
                            RopeAttrs, AttentionAttrs, PointwiseAttrs, AlphaBetaAttrs, WindowAttrs, ModeAttrs,
-                           ResizeAttrs, RecurrentAttrs, SliceAttrs>;
+                           ResizeAttrs, RecurrentAttrs, SliceAttrs, ShapeAttrs, QuantAttrs, LrnAttrs, SdpaAttrs>;
 
 std::string to_string(const Attrs& attrs);  // "{axis=1}"; "" where nothing differs from the default
 bool operator==(const Attrs& a, const Attrs& b);

@@ -1,48 +1,9 @@
-// Shape rules of movement and products.
+// Shape rules of movement.
+#include <algorithm>
+
 #include "op/rules.h"
 
 namespace brisk::rules {
-
-Status infer_reshape(InferContext& c) {
-  const Type& x = c.in(0);
-  Type& out = c.out();
-  out.dtype = x.dtype;
-  auto target = c.elements(1);
-  if (!target) {
-    // Only the length of the shape operand may be known: each dim is a fresh symbol.
-    auto n = c.in(1).ranked && c.in(1).rank() == 1 ? c.in(1).shape[0].constant() : std::nullopt;
-    if (!n) return out.ranked = false, Status();
-    if (*n > kMaxRank) return unsupported("rank " + std::to_string(*n) + ", at most " + std::to_string(kMaxRank));
-    for (int64_t i = 0; i < *n; ++i) out.shape.push_back(c.fresh("reshape"));
-    return {};
-  }
-  if (target->size() > kMaxRank) return unsupported("rank " + std::to_string(target->size()) + ", at most " + std::to_string(kMaxRank));
-  Dim known = 1, total = 1;
-  int inferred = -1;
-  for (size_t i = 0; i < target->size(); ++i) {
-    auto v = (*target)[i].constant();
-    if (v && *v == -1) {
-      if (inferred >= 0) return invalid("more than one -1 in shape");
-      inferred = static_cast<int>(i);
-    } else if (v && *v < -1) {
-      return invalid("shape holds " + std::to_string(*v));
-    } else {
-      known = known * (*target)[i];
-    }
-  }
-  out.shape = *target;
-  if (!x.ranked) {
-    if (inferred >= 0) out.shape[static_cast<size_t>(inferred)] = c.fresh("reshape");
-    return {};
-  }
-  for (const Dim& d : x.shape) total = total * d;
-  if (inferred >= 0) out.shape[static_cast<size_t>(inferred)] = known == Dim(0) ? Dim(0) : Dim::floor_div(total, known);
-  auto t = total.constant(), k = known.constant();
-  if (t && k && (inferred >= 0 ? *k != 0 && *t % *k != 0 : *t != *k))
-    return invalid("cannot reshape " + to_string(x.shape) + " to " + to_string(*target));
-  out.elements = x.elements;
-  return {};
-}
 
 Status infer_transpose(InferContext& c) {
   const Type& x = c.in(0);
@@ -51,37 +12,13 @@ Status infer_transpose(InferContext& c) {
   out.dtype = x.dtype;
   out.ranked = x.ranked;
   if (!x.ranked) return {};
+  if (perm.empty()) return out.shape.assign(x.shape.rbegin(), x.shape.rend()), Status();
   std::vector<bool> seen(perm.size());
   if (static_cast<int>(perm.size()) != x.rank()) return invalid("perm has " + std::to_string(perm.size()) + " axes, x has " + std::to_string(x.rank()));
   for (int64_t p : perm) {
     if (p < 0 || p >= x.rank() || seen[static_cast<size_t>(p)]) return invalid("perm is not a permutation");
     seen[static_cast<size_t>(p)] = true;
     out.shape.push_back(x.shape[static_cast<size_t>(p)]);
-  }
-  return {};
-}
-
-Status infer_gather(InferContext& c) {
-  const Type &x = c.in(0), &ids = c.in(1);
-  Type& out = c.out();
-  out.dtype = x.dtype;
-  out.ranked = x.ranked && ids.ranked;
-  if (!out.ranked) return {};
-  BRISK_ASSIGN(int axis, normalize_axis(c.attrs<AxisAttrs>().axis, x.rank()));
-  out.shape.assign(x.shape.begin(), x.shape.begin() + axis);
-  out.shape.insert(out.shape.end(), ids.shape.begin(), ids.shape.end());
-  out.shape.insert(out.shape.end(), x.shape.begin() + axis + 1, x.shape.end());
-  if (out.rank() > kMaxRank) return unsupported("rank " + std::to_string(out.rank()) + ", at most " + std::to_string(kMaxRank));
-  auto data = c.elements(0);
-  auto which = c.numbers(1);
-  if (data && which && x.rank() == 1) {
-    std::vector<Dim> picked;
-    auto n = static_cast<int64_t>(data->size());
-    for (int64_t i : *which) {
-      if (i < -n || i >= n) return invalid("index " + std::to_string(i) + " outside [" + std::to_string(-n) + ", " + std::to_string(n) + ")");
-      picked.push_back((*data)[static_cast<size_t>(i < 0 ? i + n : i)]);
-    }
-    out.elements = std::move(picked);
   }
   return {};
 }
@@ -95,8 +32,18 @@ Status infer_concat(InferContext& c) {
   BRISK_ASSIGN(int axis, normalize_axis(c.attrs<AxisAttrs>().axis, out.rank()));
   Dim sum = 0;
   for (int i = 0; i < c.input_count(); ++i) {
-    if (c.in(i).rank() != out.rank()) return invalid("operands of rank " + std::to_string(out.rank()) + " and " + std::to_string(c.in(i).rank()));
-    sum = sum + c.in(i).shape[static_cast<size_t>(axis)];
+    const Type& x = c.in(i);
+    if (x.rank() != out.rank()) return invalid("operands of rank " + std::to_string(out.rank()) + " and " + std::to_string(x.rank()));
+    if (x.dtype != out.dtype) return invalid("operands of types " + to_string(out) + " and " + to_string(x));
+    for (int d = 0; d < out.rank(); ++d) {
+      if (d == axis) continue;
+      Dim& have = out.shape[static_cast<size_t>(d)];
+      const Dim& other = x.shape[static_cast<size_t>(d)];
+      auto h = have.constant(), o = other.constant();
+      if (h && o && *h != *o) return invalid("operands of shapes " + to_string(c.in(0).shape) + " and " + to_string(x.shape) + " along axis " + std::to_string(axis));
+      if (!h && o) have = other;  // a number is better than a symbol
+    }
+    sum = sum + x.shape[static_cast<size_t>(axis)];
   }
   out.shape[static_cast<size_t>(axis)] = sum;
   if (out.rank() != 1) return {};
@@ -110,21 +57,182 @@ Status infer_concat(InferContext& c) {
   return {};
 }
 
-Status infer_matmul(InferContext& c) {
-  const Type &a = c.in(0), &b = c.in(1);
+namespace {
+
+// Where a slice begins and how long it is along one axis of n; nullopt if that cannot be said.
+struct Piece {
+  Dim start, length;
+};
+
+std::optional<Piece> constant_piece(int64_t n, int64_t start, int64_t end, int64_t step) {
+  auto place = [&](int64_t v, int64_t lo, int64_t hi) { return std::clamp(v < 0 ? v + n : v, lo, hi); };
+  int64_t s = step > 0 ? place(start, 0, n) : place(start, -1, n - 1);
+  int64_t e = step > 0 ? place(end, 0, n) : place(end, -1, n - 1);
+  if (step < 0 && start < -n) s = -1;
+  if (step < 0 && end < -n) e = -1;
+  int64_t length = step > 0 ? (e > s ? (e - s - 1) / step + 1 : 0) : (s > e ? (s - e - 1) / (step == INT64_MIN ? INT64_MAX : -step) + 1 : 0);
+  return Piece{s, length};
+}
+
+// A bound given as an expression, put into [0, n].
+std::optional<Dim> symbolic_bound(const Dim& n, const Dim& v) {
+  constexpr int64_t kFar = INT32_MAX;  // exporters write 2^31 - 1 and 2^63 - 1 for "to the end"
+  auto k = v.constant();
+  if (v == n || (k && *k >= kFar)) return n;
+  if (k && *k <= -kFar) return Dim(0);
+  if (seems_nonnegative(v)) return seems_nonnegative(n - v) ? v : Dim::min(v, n);
+  if (seems_nonnegative(Dim(-1) - v)) return at_least_zero(n + v);  // counted from the end
+  return std::nullopt;
+}
+
+std::optional<Piece> piece(const Dim& n, const Dim& start, const Dim& end, int64_t step) {
+  auto nk = n.constant(), sk = start.constant(), ek = end.constant();
+  if (nk && sk && ek) return constant_piece(*nk, *sk, *ek, step);
+  if (step < 0) {
+    bool whole = sk && ek && (*sk == -1 || *sk >= INT32_MAX) && *ek <= -INT32_MAX;
+    return whole && step == -1 ? std::optional(Piece{n - Dim(1), n}) : std::nullopt;
+  }
+  auto s = symbolic_bound(n, start), e = symbolic_bound(n, end);
+  if (!s || !e) return std::nullopt;
+  Dim length = at_least_zero(*e - *s);
+  return Piece{*s, step == 1 ? length : Dim::floor_div(length + Dim(step - 1), step)};
+}
+
+}  // namespace
+
+Status infer_slice(InferContext& c) {
+  const Type& x = c.in(0);
   Type& out = c.out();
-  out.dtype = a.dtype;
-  out.ranked = a.ranked && b.ranked;
-  if (!out.ranked) return {};
-  if (a.rank() < 1 || b.rank() < 1) return invalid("operands must have rank 1 or more");
-  Shape x = a.shape, y = b.shape;
-  if (a.rank() == 1) x.insert(x.begin(), 1);
-  if (b.rank() == 1) y.push_back(1);
-  auto k1 = x.back().constant(), k2 = y[y.size() - 2].constant();
-  if (k1 && k2 && *k1 != *k2) return invalid("inner sizes differ: " + to_string(a.shape) + " x " + to_string(b.shape));
-  BRISK_ASSIGN(out.shape, broadcast(Shape(x.begin(), x.end() - 2), Shape(y.begin(), y.end() - 2)));
-  if (a.rank() > 1) out.shape.push_back(x[x.size() - 2]);
-  if (b.rank() > 1) out.shape.push_back(y.back());
+  out.dtype = x.dtype;
+  out.ranked = x.ranked;
+  if (!x.ranked) return {};
+  out.shape = x.shape;
+  auto starts = c.elements(1), ends = c.elements(2);
+  std::optional<std::vector<int64_t>> axes = c.numbers(3), steps = c.numbers(4);
+  if (starts && ends && starts->size() != ends->size()) return invalid("starts and ends differ in length");
+  if (!c.has(3) && starts) {
+    axes.emplace();
+    for (size_t i = 0; i < starts->size(); ++i) axes->push_back(static_cast<int64_t>(i));
+  }
+  if (!c.has(4) && axes) steps.emplace(axes->size(), 1);
+  if (!axes) {  // any axis may be cut
+    BRISK_ASSIGN(out.shape, fresh_shape(c, x.rank(), "slice"));
+    return {};
+  }
+  if ((starts && starts->size() != axes->size()) || (steps && steps->size() != axes->size())) return invalid("starts, axes and steps differ in length");
+  for (size_t i = 0; i < axes->size(); ++i) {
+    BRISK_ASSIGN(int axis, normalize_axis((*axes)[i], x.rank()));
+    if (steps && (*steps)[i] == 0) return invalid("step 0");
+    auto at = static_cast<size_t>(axis);
+    std::optional<Piece> p;
+    if (starts && ends && steps) p = piece(x.shape[at], (*starts)[i], (*ends)[i], (*steps)[i]);
+    out.shape[at] = p ? p->length : c.fresh("slice");
+    if (!p || x.rank() != 1 || axes->size() != 1) continue;
+    auto e = c.elements(0);
+    auto s = p->start.constant(), n = p->length.constant();
+    if (!e || !s || !n) continue;
+    std::vector<Dim> picked;
+    for (int64_t k = 0; k < *n; ++k) picked.push_back((*e)[static_cast<size_t>(*s + k * (*steps)[i])]);
+    out.elements = std::move(picked);
+  }
+  if (axes->empty()) out.elements = c.elements(0);
+  return {};
+}
+
+Status infer_split(InferContext& c) {
+  const Type& x = c.in(0);
+  const auto& a = c.attrs<SliceAttrs>();
+  auto parts = static_cast<size_t>(c.output_count());
+  for (size_t i = 0; i < parts; ++i) c.out(static_cast<int>(i)) = Type{x.dtype, x.ranked, x.shape, {}};
+  if (!x.ranked) return {};
+  BRISK_ASSIGN(int axis, normalize_axis(a.axis, x.rank()));
+  const Dim& n = x.shape[static_cast<size_t>(axis)];
+  std::vector<Dim> sizes(a.sizes.begin(), a.sizes.end());
+  if (c.has(1)) {
+    auto e = c.elements(1);
+    if (e) sizes = *e;
+    else for (size_t i = 0; i < parts; ++i) sizes.push_back(c.fresh("split"));
+  }
+  if (sizes.empty()) {
+    auto count = static_cast<int64_t>(parts);
+    Dim chunk = Dim::floor_div(n, count);
+    if (!(chunk * Dim(count) == n)) chunk = Dim::floor_div(n + Dim(count - 1), count);
+    for (size_t i = 0; i + 1 < parts; ++i) sizes.push_back(chunk);
+    sizes.push_back(at_least_zero(n - chunk * Dim(count - 1)));
+  }
+  if (sizes.size() != parts) return invalid(std::to_string(sizes.size()) + " sizes for " + std::to_string(parts) + " results");
+  Dim sum = 0;
+  for (const Dim& s : sizes) {
+    if (auto k = s.constant(); k && *k < 0) return invalid("a part of size " + std::to_string(*k));
+    sum = sum + s;
+  }
+  auto total = sum.constant(), have = n.constant();
+  if (total && have && *total != *have) return invalid("parts of " + sum.to_string() + " in all, the axis has " + n.to_string());
+  auto e = x.rank() == 1 ? c.elements(0) : std::nullopt;
+  int64_t from = 0;
+  for (size_t i = 0; i < parts; ++i) {
+    Type& out = c.out(static_cast<int>(i));
+    out.shape[static_cast<size_t>(axis)] = sizes[i];
+    auto k = sizes[i].constant();
+    if (!e || !k || from + *k > static_cast<int64_t>(e->size())) { e.reset(); continue; }
+    out.elements = std::vector<Dim>(e->begin() + from, e->begin() + from + *k);
+    from += *k;
+  }
+  return {};
+}
+
+Status infer_tile(InferContext& c) {
+  const Type& x = c.in(0);
+  Type& out = c.out();
+  out.dtype = x.dtype;
+  out.ranked = x.ranked;
+  if (!x.ranked) return {};
+  auto repeats = c.elements(1);
+  if (!repeats) {
+    BRISK_ASSIGN(out.shape, fresh_shape(c, x.rank(), "tile"));
+    return {};
+  }
+  if (static_cast<int>(repeats->size()) != x.rank()) return invalid("repeats has " + std::to_string(repeats->size()) + " elements, x rank " + std::to_string(x.rank()));
+  for (size_t i = 0; i < repeats->size(); ++i) {
+    if (auto v = (*repeats)[i].constant(); v && *v < 0) return invalid("repeats holds " + std::to_string(*v));
+    out.shape.push_back(x.shape[i] * (*repeats)[i]);
+  }
+  auto e = c.elements(0);
+  auto k = constant_dims(out.shape);
+  if (e && x.rank() == 1 && k && (*k)[0] <= kMaxTrackedElements) {
+    std::vector<Dim> all;
+    while (!e->empty() && static_cast<int64_t>(all.size()) < (*k)[0]) all.insert(all.end(), e->begin(), e->end());
+    out.elements = std::move(all);
+  }
+  return {};
+}
+
+Status infer_pad(InferContext& c) {
+  const Type& x = c.in(0);
+  Type& out = c.out();
+  out.dtype = x.dtype;
+  out.ranked = x.ranked;
+  if (!x.ranked) return {};
+  auto pads = c.elements(1);
+  std::optional<std::vector<int64_t>> axes = c.numbers(3);
+  if (!c.has(3)) {
+    axes.emplace();
+    for (int i = 0; i < x.rank(); ++i) axes->push_back(i);
+  }
+  if (!pads || !axes) {
+    BRISK_ASSIGN(out.shape, fresh_shape(c, x.rank(), "pad"));
+    return {};
+  }
+  size_t n = axes->size();
+  if (pads->size() != 2 * n) return invalid("pads has " + std::to_string(pads->size()) + " elements, wanted " + std::to_string(2 * n));
+  out.shape = x.shape;
+  for (size_t i = 0; i < n; ++i) {
+    BRISK_ASSIGN(int axis, normalize_axis((*axes)[i], x.rank()));
+    Dim& d = out.shape[static_cast<size_t>(axis)];
+    Dim padded = d + (*pads)[i] + (*pads)[n + i];
+    if (auto v = padded.constant(); v && *v < 0) return invalid("pads leave " + std::to_string(*v) + " elements of axis " + std::to_string(axis));
+    d = at_least_zero(padded);
+  }
   return {};
 }
 

@@ -47,6 +47,9 @@ std::optional<OpId> op_from_name(std::string_view name) {
 std::optional<std::vector<Dim>> InferContext::elements(int i) const {
   if (!has(i)) return std::nullopt;
   if (in(i).elements) return in(i).elements;
+  if (in(i).ranked && (is_integer(in(i).dtype) || in(i).dtype == DType::kBool))
+    for (const Dim& d : in(i).shape)
+      if (d == Dim(0)) return std::vector<Dim>();
   if (const TensorView* v = data(i); v && (is_integer(v->dtype) || v->dtype == DType::kBool) &&
                                      v->count() <= kMaxTrackedElements) {
     auto ints = to_ints(*v);
@@ -88,7 +91,7 @@ Result<std::vector<Type>> infer_types(OpId op, const Attrs& attrs, std::span<con
     if (!inputs[i] && !may_be_absent(def, static_cast<int>(i)))
       return invalid(std::string(def.name) + ": operand " + std::to_string(i) + " is absent");
   if (attrs.index() != def.attrs_index) return internal(std::string(def.name) + ": wrong attribute struct");
-  InferContext context(attrs, inputs, outputs);
+  InferContext context(op, attrs, inputs, outputs);
   context.set_symbol_counter(symbol_counter);
   context.set_data(std::move(data));
   if (auto s = def.infer(context); !s.ok()) return std::move(s).error().in(def.name);

@@ -40,9 +40,10 @@ enum Trait : uint32_t {
 // and data(i) gives the operand's elements (host memory), so one rule serves both.
 class InferContext {
  public:
-  InferContext(const Attrs& attrs, std::span<const Type* const> inputs, int outputs)
-      : attrs_(attrs), inputs_(inputs), outputs_(static_cast<size_t>(outputs)) {}
+  InferContext(OpId op, const Attrs& attrs, std::span<const Type* const> inputs, int outputs)
+      : op_(op), attrs_(attrs), inputs_(inputs), outputs_(static_cast<size_t>(outputs)) {}
 
+  OpId op() const { return op_; }  // for rules that several rows share
   int input_count() const { return static_cast<int>(inputs_.size()); }
   bool has(int i) const { return i < input_count() && inputs_[static_cast<size_t>(i)] != nullptr; }
   const Type& in(int i) const { return *inputs_[static_cast<size_t>(i)]; }
@@ -65,6 +66,7 @@ class InferContext {
   std::vector<Type>& outputs() { return outputs_; }
 
  private:
+  OpId op_;
   const Attrs& attrs_;
   std::span<const Type* const> inputs_;
   std::vector<Type> outputs_;
