@@ -43,7 +43,8 @@ for name in "$@"; do
     *) echo "clean_root_trial: no command '$name'" >&2; exit 1 ;;
   esac
   begin=$SECONDS
-  inside "$command" || status=1
+  TIMEFORMAT='clean_root_trial: processor time %U s user, %S s system'
+  time inside "$command" || status=1
   echo "clean_root_trial: $command: $((SECONDS - begin)) s, status $status, root $(du -sm --exclude=proc --exclude=dev "$root" | cut -f1) MB," \
     "apt archives $(du -sm "$root/var/cache/apt/archives" | cut -f1) MB"
 done
