@@ -2,9 +2,11 @@
 // it is shown an older character of the same category instead of one that it does not know.
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
+#include <time.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "text/pretokenize_regex.h"
@@ -13,7 +15,8 @@
 namespace brisk {
 namespace {
 
-constexpr uint32_t kMatchLimit = 1'000'000;  // steps of one search, about 10 ms
+// Steps of one search; a long run of one class may need a few for each byte.
+uint32_t match_limit(size_t bytes) { return uint32_t(std::min<size_t>(1'000'000 + 16 * bytes, UINT32_MAX)); }
 constexpr uint32_t kHeapLimitKib = 64 << 10;
 
 template <auto Free>
@@ -54,6 +57,33 @@ char32_t stand_in(char32_t c) {
   }
 }
 
+// PCRE2 does not tell its steps, so the budget is charged by CPU time of this thread: a step for every 8 ns.
+class Stopwatch {
+ public:
+  explicit Stopwatch(uint64_t& budget) : budget_(budget), last_(now()) {}
+  ~Stopwatch() { charge(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+  bool goes_on() {
+    if (++calls_ % 32 == 0) charge();
+    return budget_ > 0;
+  }
+
+ private:
+  static uint64_t now() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return uint64_t(t.tv_sec) * 1'000'000'000 + uint64_t(t.tv_nsec);
+  }
+  void charge() {
+    uint64_t then = std::exchange(last_, now()), steps = (last_ - then) / 8;
+    budget_ = budget_ > steps ? budget_ - steps : 0;
+  }
+  uint64_t& budget_;
+  uint64_t last_;
+  uint32_t calls_ = 0;
+};
+
 class PcreRegex : public SplitRegex {
  public:
   explicit PcreRegex(Code code, bool jit) : code_(std::move(code)), jit_(jit) {}
@@ -72,17 +102,16 @@ class PcreRegex : public SplitRegex {
     MatchContext context(pcre2_match_context_create(nullptr));
     JitStack stack(jit_ ? pcre2_jit_stack_create(32 << 10, 1 << 20, nullptr) : nullptr);
     if (!data || !context) return environment("out of memory while splitting text");
-    pcre2_set_match_limit(context.get(), kMatchLimit);
+    pcre2_set_match_limit(context.get(), match_limit(bytes.size()));
     pcre2_set_heap_limit(context.get(), kHeapLimitKib);
     if (stack) pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
     auto index = [&](size_t byte) {
       return span.begin + uint32_t(std::lower_bound(at.begin(), at.end(), uint32_t(byte)) - at.begin());
     };
+    Stopwatch watch(budget);
     size_t start = 0;
     while (start <= bytes.size()) {
-      uint64_t cost = 64 + (bytes.size() - start) / 64;
-      if (budget <= cost) return too_much_work();
-      budget -= cost;
+      if (!watch.goes_on()) return too_much_work();
       int rc = pcre2_match(code_.get(), PCRE2_SPTR(bytes.data()), bytes.size(), start, PCRE2_NO_UTF_CHECK, data.get(),
                            context.get());
       if (rc == PCRE2_ERROR_JIT_STACKLIMIT) {
