@@ -26,6 +26,7 @@ STAGES = [
     ("cli",         1, "python3 tools/cli_docs.py --check"),
     ("embed",       3, "tools/test_embed.sh"),
     ("templates",   3, "tests/real/templates.sh"),
+    ("server",      4, "tools/smollm2_engine.sh && .venv/bin/pytest -q tests/server"),
 ]
 PREPARING = ("setup", "build")
 

@@ -124,6 +124,7 @@ Result<RenderedPrompt> Generator::render_chat(ChatInput input) const {
     for (auto [name, id] : {std::pair{"bos_token", tokenizer->bos()}, {"eos_token", tokenizer->eos()},
                             {"unk_token", tokenizer->unknown()}, {"pad_token", tokenizer->pad()}})
       if (id >= 0) input.special_tokens.emplace_back(name, tokenizer->token_piece(id));
+  BRISK_ASSIGN(input.messages, chat_template->adapt_messages(std::move(input.messages)));
   return chat_template->render(input);
 }
 

@@ -17,43 +17,20 @@ bool fail(ApiError& error, ApiError e) {
   return false;
 }
 
-bool read_content(const Json& content, const std::string& where, Json& out, ApiError& error) {
-  if (content.as_string() || content.is_null()) {
-    out = content;
-    return true;
-  }
+// A string, null, or text parts; the template decides in which form it gets parts.
+bool check_content(const Json& content, const std::string& where, ApiError& error) {
+  if (content.as_string() || content.is_null()) return true;
   const Json::Array* parts = content.as_array();
   if (!parts) return fail(error, bad_field(where, to_text(content), "a string or an array of text parts"));
-  std::string text;
   for (size_t i = 0; i < parts->size(); ++i) {
     const std::string at = where + "[" + std::to_string(i) + "]";
-    const Json& part = (*parts)[i];
-    const Json* type = part.find("type");
+    const Json* type = (*parts)[i].find("type");
+    const Json* text = (*parts)[i].find("text");
     if (!type || !type->as_string() || *type->as_string() != "text")
       return fail(error, bad_field(at + ".type", type ? to_text(*type) : "missing", "\"text\" (the model reads text only)"));
-    const Json* piece = part.find("text");
-    if (!piece || !piece->as_string()) return fail(error, bad_field(at + ".text", piece ? to_text(*piece) : "missing", "a string"));
-    if (i) text += '\n';
-    text += *piece->as_string();
+    if (!text || !text->as_string()) return fail(error, bad_field(at + ".text", text ? to_text(*text) : "missing", "a string"));
   }
-  out = Json(std::move(text));
   return true;
-}
-
-// {"function": {"arguments": "{...}"}}: the string becomes the object it spells.
-Json open_arguments(Json calls) {
-  if (Json::Array* list = calls.as_array())
-    for (Json& call : *list) {
-      const Json* function = call.find("function");
-      const Json* arguments = function ? function->find("arguments") : nullptr;
-      if (!arguments || !arguments->as_string()) continue;
-      auto opened = parse_json(*arguments->as_string(), {.max_depth = kMaxJsonDepth});
-      if (!opened.ok() || !opened->as_object()) continue;
-      Json changed = *function;
-      changed.set("arguments", std::move(*opened));
-      call.set("function", std::move(changed));
-    }
-  return calls;
 }
 
 bool read_message(const Json& in, const std::string& where, Json& out, ApiError& error) {
@@ -63,18 +40,17 @@ bool read_message(const Json& in, const std::string& where, Json& out, ApiError&
     return fail(error, bad_field(where + ".role", role ? to_text(*role) : "missing", "system, developer, user, assistant or tool"));
   const Json* content = in.find("content");
   const Json* calls = in.find("tool_calls");
-  Json text;
-  if (content && !read_content(*content, where + ".content", text, error)) return false;
-  if (text.is_null() && !(*role->as_string() == "assistant" && calls && !calls->is_null()))
+  if (content && !check_content(*content, where + ".content", error)) return false;
+  if ((!content || content->is_null()) && !(*role->as_string() == "assistant" && calls && !calls->is_null()))
     return fail(error, bad_field(where + ".content", content ? "null" : "missing", "a string or an array of text parts"));
   out.set("role", *role);
-  out.set("content", std::move(text));
+  out.set("content", content ? *content : Json());
   for (auto& [name, value] : *in.as_object()) {
     if (name == "role" || name == "content" || value.is_null()) continue;
     if (value.as_array() && value.as_array()->empty()) continue;  // annotations, tool_calls: none
     if (std::ranges::find(kMembers, name) == kMembers.end())
       return fail(error, {400, "'" + where + "." + name.substr(0, 100) + "' is not a member of a message here", where, "unknown_parameter"});
-    out.set(name, name == "tool_calls" ? open_arguments(value) : value);
+    out.set(name, value);
   }
   return true;
 }

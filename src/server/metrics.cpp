@@ -8,8 +8,9 @@ namespace brisk {
 namespace {
 
 std::string number(double v) {
-  char buffer[32];
-  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr);
+  char buffer[64];
+  const bool plain = v == 0 || (std::abs(v) >= 1e-6 && std::abs(v) < 1e15);
+  return std::string(buffer, std::to_chars(buffer, buffer + sizeof buffer, v, plain ? std::chars_format::fixed : std::chars_format::general).ptr);
 }
 
 void declare(std::string& out, const std::string& name, const char* type, const char* help) {
