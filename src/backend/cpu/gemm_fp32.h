@@ -3,8 +3,17 @@
 // and 12 broadcasts for 24 FMAs, inside the two loads a cycle that go with two FMAs. With 16 registers: 6 x 2.
 
 // fp32 or fp16 weights; a unit is one k of 32 outputs.
-template <class W, VF (*kLoad)(const W*)>
+struct LoadF32 {
+  using W = float;
+  BRISK_INLINE static VF load(const W* p) { return vload(p); }
+};
+struct LoadF16 {
+  using W = uint16_t;
+  BRISK_INLINE static VF load(const W* p) { return vload_f16(p); }
+};
+template <class Load>
 struct TileWide {
+  using W = typename Load::W;
   static constexpr int kMaxRows = kLanes == 16 ? 12 : 6, kWholeRows = 3;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
@@ -24,14 +33,14 @@ struct TileWide {
   template <int R, int V>
   BRISK_INLINE static void step(VF (&y)[R][V], const W* w, const Rows<R, float>& x, int64_t offset) {
     VF b[V];
-#pragma unroll
-    for (int v = 0; v < V; v++) b[v] = kLoad(w + column<V>(v, 0));
+    BRISK_UNROLL
+    for (int v = 0; v < V; v++) b[v] = Load::load(w + column<V>(v, 0));
     fma_step<R, V>(y, b, x, offset);
   }
 };
 
-using TileF32 = TileWide<float, vload>;
-using TileF16 = TileWide<uint16_t, vload_f16>;
+using TileF32 = TileWide<LoadF32>;
+using TileF16 = TileWide<LoadF16>;
 
 // bf16 weights widened to fp32: the even k of a pair is the low half of a 32-bit lane.
 struct TileBf16 {
@@ -55,7 +64,7 @@ struct TileBf16 {
   BRISK_INLINE static void step(VF (&y)[R][V], const std::byte* w, const Rows<R, float>& x, int odd) {
     const VI high = viset1(static_cast<int>(0xffff0000u));
     VF b[V];
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) {
       VI pair = viload(w + column<V>(v, 0) * 4);
       b[v] = vi_as_f(odd ? viand(pair, high) : vishl16(pair));
@@ -76,12 +85,12 @@ struct TileBf16Dot {
     load_acc<R, V>(y, c, first);
     for (int64_t k = 0; k < c.k; k += 2, w += 128, x.advance(2)) {
       VI b[V];
-#pragma unroll
+      BRISK_UNROLL
       for (int v = 0; v < V; v++) b[v] = viload(w + column<V>(v, 0) * 4);
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++) {
         VI pair = viset1(load_word(x.at(r)));
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) y[r][v] = vdot_bf16(y[r][v], b[v], pair);
         load_fence();
       }

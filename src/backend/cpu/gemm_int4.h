@@ -21,14 +21,14 @@ struct TileInt4 {
       w += kHead;
       for (int f = 0; f < G / F; f++, fold++) {
         VI dot[R][V];
-#pragma unroll
+        BRISK_UNROLL
         for (int r = 0; r < R; r++) {
           int32_t start = kTerm == GroupTerm::kSymmetric
                               ? static_cast<const int32_t*>(c.a_sum)[r * c.ld_sum + fold] : 0;
-#pragma unroll
+          BRISK_UNROLL
           for (int v = 0; v < V; v++) dot[r][v] = viset1(start);
         }
-#pragma clang loop unroll_count(2)
+        BRISK_UNROLL_BY(2)
         for (int s = 0; s < F / 8; s++, w += 128, x.advance(8)) step<R, V>(dot, w + column<V>(0, first) * 4, x);
         fold_in<R, V>(y, dot, c, head, fold, first);
       }
@@ -41,18 +41,18 @@ struct TileInt4 {
   BRISK_INLINE static void step(VI (&dot)[R][V], const std::byte* w, const Rows<R, int8_t>& x) {
     const VI mask = viset1(0x0f0f0f0f);
     VI low[V], high[V];
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) {
       VI b = viload(w + column<V>(v, 0) * 4);
       low[v] = viand(b, mask);
       high[v] = viand(vishr4(b), mask);
     }
-#pragma unroll
+    BRISK_UNROLL
     for (int half = 0; half < 2; half++)
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++) {
         VI four = viset1(load_word(x.at(r) + half * 4));
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) dot[r][v] = vdot4(dot[r][v], half ? high[v] : low[v], four);
         load_fence();
       }
@@ -62,11 +62,11 @@ struct TileInt4 {
   BRISK_INLINE static void fold_in(VF (&y)[R][V], const VI (&dot)[R][V], const TileCall& c, const uint16_t* head,
                                    int64_t fold, int first) {
     const float* sum = static_cast<const float*>(c.a_sum);
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) {
       VF scale = vload_f16(head + column<V>(v, first)), term = vzero();
       if constexpr (kTerm != GroupTerm::kSymmetric) term = vload_f16(head + 32 + column<V>(v, first));
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++) {
         VF t = vi_to_f(dot[r][v]);
         if constexpr (kTerm == GroupTerm::kZero) t = vfnma(term, vset1(sum[r * c.ld_sum + fold]), t);

@@ -15,16 +15,16 @@ struct TileInt8Channel {
     load_acc<R, V>(y, c, first);
     for (int64_t g = 0; g < c.k / 64; g++) {
       VI dot[R][V];
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++)
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
-#pragma clang loop unroll_count(4)
+      BRISK_UNROLL_BY(4)
       for (int s = 0; s < 16; s++) dot_step<R, V>(dot, w + s * 128, x, s * 4);
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++) {
         VF scale = vset1(c.a_scale[r * c.ld_scale + g]);
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) y[r][v] = vfma(vi_to_f(dot[r][v]), scale, y[r][v]);
       }
       x.advance(64);
@@ -45,17 +45,17 @@ struct TileInt8Group32 {
     load_acc<R, V>(y, c, first);
     for (int64_t g = 0; g < c.k / 32; g++) {
       VI dot[R][V];
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++)
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
       const std::byte* codes = w + 64 + column<V>(0, first) * 4;
-#pragma unroll
+      BRISK_UNROLL
       for (int s = 0; s < 8; s++) dot_step<R, V>(dot, codes + s * 128, x, s * 4);
-#pragma unroll
+      BRISK_UNROLL
       for (int v = 0; v < V; v++) {
         VF scale = vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first));
-#pragma unroll
+        BRISK_UNROLL
         for (int r = 0; r < R; r++) {
           VF part = vmul(vi_to_f(dot[r][v]), scale);
           y[r][v] = vfma(part, vset1(c.a_scale[r * c.ld_scale + g / 2]), y[r][v]);
@@ -75,7 +75,7 @@ constexpr float kUp24 = 16777216.0f, kDown24 = 1.0f / 16777216.0f;
 template <int kk, int R, int V>
 BRISK_INLINE void int8w_step(VF (&y)[R][V], const VI (&b)[V], const Rows<R, float>& x) {
   VF w[V];
-#pragma unroll
+  BRISK_UNROLL
   for (int v = 0; v < V; v++) w[v] = vi_to_f(vbyte_top<kk>(b[v]));
   fma_step<R, V>(y, w, x, kk);
 }
@@ -84,7 +84,7 @@ template <int R, int V>
 BRISK_INLINE void int8w_granule(VF (&y)[R][V], const std::byte* w, const Rows<R, float>& x, int64_t n) {
   const VI flip = viset1(static_cast<int>(0x80808080u));
   VI b[V];
-#pragma unroll
+  BRISK_UNROLL
   for (int v = 0; v < V; v++) b[v] = vixor(viload(w + column<V>(v, 0) * 4), flip);
   int8w_step<0>(y, b, x);
   if (n > 1) int8w_step<1>(y, b, x);
@@ -100,16 +100,16 @@ struct TileInt8wChannel {
     const std::byte* w = c.w + column<V>(0, first) * 4;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-#pragma unroll
+    BRISK_UNROLL
     for (int r = 0; r < R; r++)
-#pragma unroll
+      BRISK_UNROLL
       for (int v = 0; v < V; v++) y[r][v] = vmul(y[r][v], vset1(kUp24));
     int64_t k = c.k;
     for (; k >= 4; k -= 4, w += 128, x.advance(4)) int8w_granule<R, V>(y, w, x, 4);
     if (k) int8w_granule<R, V>(y, w, x, k);
-#pragma unroll
+    BRISK_UNROLL
     for (int r = 0; r < R; r++)
-#pragma unroll
+      BRISK_UNROLL
       for (int v = 0; v < V; v++) y[r][v] = vmul(y[r][v], vset1(kDown24));
     store_acc<R, V>(y, c, first);
   }
@@ -125,18 +125,18 @@ struct TileInt8wGroup32 {
     load_acc<R, V>(y, c, first);
     for (int64_t k = 0; k < c.k; k += 32, w += 64 + 8 * 128) {
       VF part[R][V];
-#pragma unroll
+      BRISK_UNROLL
       for (int r = 0; r < R; r++)
-#pragma unroll
+        BRISK_UNROLL
         for (int v = 0; v < V; v++) part[r][v] = vzero();
       int64_t n = c.k - k < 32 ? c.k - k : 32;
       const std::byte* codes = w + 64 + column<V>(0, first) * 4;
       for (; n >= 4; n -= 4, codes += 128, x.advance(4)) int8w_granule<R, V>(part, codes, x, 4);
       if (n) int8w_granule<R, V>(part, codes, x, n);
-#pragma unroll
+      BRISK_UNROLL
       for (int v = 0; v < V; v++) {
         VF scale = vmul(vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first)), vset1(kDown24));
-#pragma unroll
+        BRISK_UNROLL
         for (int r = 0; r < R; r++) y[r][v] = vfma(part[r][v], scale, y[r][v]);
       }
     }

@@ -10,16 +10,16 @@ BRISK_INLINE constexpr int column(int v, int first) { return v * (32 / V) + firs
 
 template <int R, int V>
 BRISK_INLINE void load_acc(VF (&y)[R][V], const TileCall& c, int first) {
-#pragma unroll
+  BRISK_UNROLL
   for (int r = 0; r < R; r++)
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) y[r][v] = c.first ? vzero() : vload(c.acc + r * 32 + column<V>(v, first));
 }
 template <int R, int V>
 BRISK_INLINE void store_acc(const VF (&y)[R][V], const TileCall& c, int first) {
-#pragma unroll
+  BRISK_UNROLL
   for (int r = 0; r < R; r++)
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) vstore(c.acc + r * 32 + column<V>(v, first), y[r][v]);
 }
 
@@ -30,12 +30,12 @@ struct Rows {
   const T* base[(R + 2) / 3];
   int64_t stride;
   BRISK_INLINE Rows(const void* first, int64_t ld) : stride(ld) {
-#pragma unroll
+    BRISK_UNROLL
     for (int i = 0; i < (R + 2) / 3; i++) base[i] = static_cast<const T*>(first) + 3 * i * ld;
   }
   BRISK_INLINE const T* at(int r) const { return base[r / 3] + r % 3 * stride; }
   BRISK_INLINE void advance(int64_t n) {
-#pragma unroll
+    BRISK_UNROLL
     for (int i = 0; i < (R + 2) / 3; i++) base[i] += n;
   }
 };
@@ -46,10 +46,10 @@ BRISK_INLINE void load_fence() { asm volatile("" ::: "memory"); }
 // y += x[row][0] * b for the rows of a tile.
 template <int R, int V>
 BRISK_INLINE void fma_step(VF (&y)[R][V], const VF (&b)[V], const Rows<R, float>& x, int64_t offset) {
-#pragma unroll
+  BRISK_UNROLL
   for (int r = 0; r < R; r++) {
     VF v1 = vset1(x.at(r)[offset]);
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) y[r][v] = vfma(v1, b[v], y[r][v]);
     load_fence();
   }
@@ -65,12 +65,12 @@ BRISK_INLINE int32_t load_word(const void* p) {
 template <int R, int V>
 BRISK_INLINE void dot_step(VI (&dot)[R][V], const std::byte* w, const Rows<R, int8_t>& x, int64_t offset) {
   Dot8 b[V];
-#pragma unroll
+  BRISK_UNROLL
   for (int v = 0; v < V; v++) b[v] = dot8(viload(w + column<V>(v, 0) * 4));
-#pragma unroll
+  BRISK_UNROLL
   for (int r = 0; r < R; r++) {
     VI four = viset1(load_word(x.at(r) + offset));
-#pragma unroll
+    BRISK_UNROLL
     for (int v = 0; v < V; v++) dot[r][v] = vdot(dot[r][v], b[v], four);
     load_fence();
   }

@@ -11,6 +11,14 @@
 #include "backend/cpu/quantize_act.h"
 
 #define BRISK_INLINE inline __attribute__((always_inline))
+#if defined(__clang__)
+#define BRISK_UNROLL _Pragma("unroll")
+#define BRISK_UNROLL_BY(n) BRISK_PRAGMA(clang loop unroll_count(n))
+#else
+#define BRISK_UNROLL _Pragma("GCC unroll 16")
+#define BRISK_UNROLL_BY(n) BRISK_PRAGMA(GCC unroll n)
+#endif
+#define BRISK_PRAGMA(text) _Pragma(#text)
 
 namespace brisk::cpu::BRISK_CPU_NS {
 namespace {

@@ -54,18 +54,20 @@ inline void quantize_row(const QuantizeRowCall& c) {
   }
 }
 
-// Stores n floats through `store`, which takes whole vectors.
-template <void (*kStore)(uint16_t*, VF)>
+// Stores n floats in 16 bits each.
+struct StoreBf16 { BRISK_INLINE static void store(uint16_t* p, VF v) { vstore_bf16(p, v); } };
+struct StoreF16 { BRISK_INLINE static void store(uint16_t* p, VF v) { vstore_f16(p, v); } };
+template <class Store>
 void narrow_row(const float* x, int64_t n, uint16_t* out) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) kStore(out + i, vload(x + i));
+  for (; i + kLanes <= n; i += kLanes) Store::store(out + i, vload(x + i));
   if (i == n) return;
   alignas(64) uint16_t bits[kLanes];
-  kStore(bits, vloadn(x + i, static_cast<int>(n - i)));
+  Store::store(bits, vloadn(x + i, static_cast<int>(n - i)));
   for (int64_t j = i; j < n; j++) out[j] = bits[j - i];
 }
-inline void to_bf16(const float* x, int64_t n, uint16_t* out) { narrow_row<vstore_bf16>(x, n, out); }
-inline void to_f16(const float* x, int64_t n, uint16_t* out) { narrow_row<vstore_f16>(x, n, out); }
+inline void to_bf16(const float* x, int64_t n, uint16_t* out) { narrow_row<StoreBf16>(x, n, out); }
+inline void to_f16(const float* x, int64_t n, uint16_t* out) { narrow_row<StoreF16>(x, n, out); }
 inline void round_row_bf16(const float* x, int64_t k, uint16_t* out) {
   to_bf16(x, k, out);
   if (k % 2) out[k] = 0;
