@@ -24,7 +24,7 @@ Status check_content(EngineContent& content, const Registry* registry);
 // must run the rule for each `dynamic` step and for each step that reads a kDynamic value.
 Status check_shapes_at(const Plan& plan, std::span<const Weight> weights, const Dim::Lookup& symbols);
 
-// The elements of a value that is a plain integer weight (or a view of one) of at most kMaxTrackedElements, else absent.
+// The elements of a value that is a plain weight (or a view of one) of at most kMaxTrackedElements, else absent.
 std::optional<TensorView> known_elements(const Plan& plan, std::span<const Weight> weights, int32_t value);
 
 // Parts of check_content: one function's plan with its blocks, in this order.

@@ -240,7 +240,6 @@ std::optional<TensorView> known_elements(const Plan& plan, std::span<const Weigh
   const PlanValue* root = &v;
   while (root->kind == PlanValue::Kind::kView) root = &plan.values[static_cast<size_t>(root->view_of)];
   if (root->kind != PlanValue::Kind::kWeight || root->dtype != v.dtype) return std::nullopt;
-  if (!is_integer(v.dtype) && v.dtype != DType::kBool) return std::nullopt;
   const Weight& w = weights[static_cast<size_t>(root->weight)];
   if (!w.packing.empty() || !w.encoding.plain()) return std::nullopt;
   Dims shape = w.shape;

@@ -8,8 +8,8 @@ namespace brisk {
 namespace {
 
 constexpr int kMaxBlockDepth = 16;
-constexpr size_t kMaxDimText = 256;       // of one dimension's expression
-constexpr size_t kMaxDims = 1 << 14;      // expressions of all plans together
+constexpr size_t kMaxDimText = 1 << 20;   // characters of the distinct dimensions of all plans together
+constexpr size_t kMaxDims = 1 << 16;      // and their number
 constexpr flatbuffers::uoffset_t kMaxTables = 4'000'000;
 
 class Decoder {
@@ -138,7 +138,8 @@ class Decoder {
     dims_ += p.dims()->size();
     if (dims_ > kMaxDims) return invalid("more than " + std::to_string(kMaxDims) + " distinct dimensions");
     for (auto* s : *p.dims()) {
-      auto d = s->size() > kMaxDimText ? std::nullopt : Dim::parse({s->c_str(), s->size()});
+      dim_text_ += s->size();
+      auto d = dim_text_ > kMaxDimText ? std::nullopt : Dim::parse({s->c_str(), s->size()});
       if (!d) return invalid("dimension '" + std::string(s->c_str(), std::min<size_t>(s->size(), 80)) + "' is malformed or too large");
       BRISK_TRY(take(dim_bytes(*d)));
       out.push_back(std::move(*d));
@@ -231,7 +232,7 @@ class Decoder {
   std::span<const std::byte> weight_section_;
   EngineContent& out_;
   int64_t budget_;
-  size_t dims_ = 0;
+  size_t dims_ = 0, dim_text_ = 0;
   int depth_ = 0;
   std::vector<Dim> pool_;
 };

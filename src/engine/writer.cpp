@@ -46,6 +46,7 @@ class Metadata {
     b_.Finish(fb::CreateEngine(b_, all_functions, all_weights, metadata, record, all_isa, all_losses, text(c.device),
                                c.max_context),
               fb::EngineIdentifier());
+    if (!unreadable_.empty()) return unsupported(unreadable_.substr(0, 1000) + " is too large an expression to store");
     if (b_.GetSize() > layout::kMaxMetadata)
       return unsupported("metadata of " + std::to_string(b_.GetSize()) + " bytes, at most " +
                          std::to_string(layout::kMaxMetadata));
@@ -93,7 +94,10 @@ class Metadata {
     for (const Dim& d : v.shape) {
       std::string t = d.to_string();
       auto [it, fresh] = dims.index.emplace(t, static_cast<uint32_t>(dims.texts.size()));
-      if (fresh) dims.texts.push_back(text(t));
+      if (fresh) {
+        dims.texts.push_back(text(t));
+        if (auto again = Dim::parse(t); (!again || !(*again == d)) && unreadable_.empty()) unreadable_ = "value '" + v.name + "': dimension " + t;
+      }
       shape.push_back(it->second);
     }
     auto name = text(v.name);
@@ -137,6 +141,7 @@ class Metadata {
   }
 
   FlatBufferBuilder b_;
+  std::string unreadable_;  // the first dimension that a reader would refuse
 };
 
 // Appends sections to the file and keeps their table entries, hashing what passes through.

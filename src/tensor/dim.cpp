@@ -10,7 +10,7 @@ namespace brisk {
 namespace {
 enum Kind { kSymbol, kFloorDiv, kMod, kMin, kMax };
 constexpr int kMaxParseDepth = 64;
-constexpr size_t kMaxParseTerms = 64, kMaxParseCharacters = 4096;
+constexpr size_t kMaxParseTerms = 64, kMaxParseCharacters = 1 << 14;
 
 // Wrapping is defined here; evaluate() refuses overflow, and sizes that large never pass validation.
 int64_t wrapping_add(int64_t a, int64_t b) { return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b)); }
@@ -284,6 +284,7 @@ class Parser {
  public:
   explicit Parser(std::string_view s) : s_(s) {}
   std::optional<Dim> whole() {
+    if (s_.size() > kMaxParseCharacters) return std::nullopt;
     auto d = sum(0);
     skip();
     return d && at_ == s_.size() ? d : std::nullopt;

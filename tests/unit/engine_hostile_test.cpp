@@ -163,7 +163,7 @@ TEST(EngineHostile, DimensionsThatExplodeAreRefused) {
   for (int i = 0; i < 40; ++i) product += "*(a+b+c)";
   for (int i = 0; i < 16; ++i) nested = "((" + nested + ")//2+1)*(c+d)";
   for (int i = 0; i < 100; ++i) many += "+a" + std::to_string(i);
-  for (const std::string& text : {product, deep, many, nested.substr(0, 256), std::string(300, 'n'), std::string("1//0*("), std::string()}) {
+  for (const std::string& text : {product, deep, many, nested, std::string(30000, 'n'), std::string("1//0*("), std::string()}) {
     flatbuffers::FlatBufferBuilder b;
     auto dims = b.CreateVector(std::vector{b.CreateString(text)});
     fb::PlanBuilder p(b);

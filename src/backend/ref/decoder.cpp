@@ -135,20 +135,6 @@ Status resolve_ids(KernelContext&, const KernelArgs& a) {
   return {};
 }
 
-// Rows of axis 0.
-Status gather_rows(KernelContext&, const KernelArgs& a) {
-  const TensorView &x = a.in[0], &ids = a.in[1];
-  int64_t rows = x.shape[0], bytes = rows ? x.bytes() / rows : 0;
-  for (int64_t i = 0; i < ids.count(); ++i) {
-    int64_t row = load_int(ids.data, ids.dtype, i);
-    if (row < -rows || row >= rows) return invalid("index " + std::to_string(row) + " outside [" + std::to_string(-rows) + ", " + std::to_string(rows) + ")");
-    std::memcpy(a.out[0].as<char>() + i * bytes, x.as<char>() + (row < 0 ? row + rows : row) * bytes, static_cast<size_t>(bytes));
-  }
-  return {};
-}
-
-bool first_axis(const ProblemDesc& p) { return p.get<AxisAttrs>().axis == 0 && p.inputs[0].type.rank() > 0; }
-
 bool f32_operand(const ProblemDesc& p, size_t i) { return !p.has(i) || p.inputs[i].type.dtype == DType::kF32; }
 bool rope_problem(const ProblemDesc& p) { return f32_operand(p, 0); }
 bool attention_problem(const ProblemDesc& p) {
@@ -160,7 +146,6 @@ bool attention_problem(const ProblemDesc& p) {
 void add_decoder(Registry& r) {
   add(r, OpId::kRope, rope, rope_problem);
   add(r, OpId::kPagedAttention, paged_attention, attention_problem);
-  add(r, OpId::kGather, gather_rows, first_axis);
   add(r, OpId::kResolveIds, resolve_ids);
 }
 
