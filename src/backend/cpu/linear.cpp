@@ -1,6 +1,7 @@
 #include "backend/cpu/linear.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "base/checked.h"
 
@@ -146,6 +147,32 @@ void linear(const KernelTable& t, const LinearCall& call, ThreadPool& pool) {
   if (call.m <= 0) return;
   Job job(call, t, *find_tile_kernel(t, *call.layout, call.arithmetic), pool.size());
   pool.parallel_for(job.row_blocks * job.chunks_per_block, [&](int64_t chunk, int) { job.run_chunk(chunk); });
+}
+
+bool bf16_dot_pays(const KernelTable& t) {
+  if (!t.bf16_dot.run) return false;
+  static const bool pays = [&t] {
+    constexpr int kRows = 12, kK = 256;  // operands of 28 KiB: first-level cache
+    alignas(64) std::byte w[kK / 2 * 128] = {};
+    alignas(64) float a[kRows * kK] = {}, acc[kRows * kPanel];
+    TileCall c;
+    c.a = a;
+    c.lda = c.k = kK;
+    c.w = w;
+    c.acc = acc;
+    c.rows = kRows;
+    auto fastest = [&](const TileKernel& kernel) {
+      auto best = std::chrono::steady_clock::duration::max();
+      for (int i = 0; i < 8; i++) {
+        auto start = std::chrono::steady_clock::now();
+        kernel.run(c);
+        best = std::min(best, std::chrono::steady_clock::now() - start);
+      }
+      return best;
+    };
+    return fastest(t.bf16_dot) < fastest(t.bf16);
+  }();
+  return pays;
 }
 
 void round_rows_bf16(const KernelTable& t, const float* x, int64_t ldx, int64_t m, int64_t k, uint16_t* out,

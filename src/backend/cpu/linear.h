@@ -42,6 +42,10 @@ struct LinearCall {
 // arithmetic must be one that find_tile_kernel knows.
 void linear(const KernelTable& t, const LinearCall& call, ThreadPool& pool);
 
+// Whether bf16 dot products are worth having: on some processors they run at half the rate of widening to fp32, on most
+// at twice. Measured once (some 50 microseconds); the bar lies between the two, far from both.
+bool bf16_dot_pays(const KernelTable& t);
+
 // Rows rounded to bf16 for kBf16Dot: out[m][k rounded up to even].
 void round_rows_bf16(const KernelTable& t, const float* x, int64_t ldx, int64_t m, int64_t k, uint16_t* out,
                      ThreadPool& pool);

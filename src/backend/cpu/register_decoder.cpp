@@ -5,6 +5,7 @@
 
 #include "backend/cpu/attention.h"
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/linear.h"
 #include "backend/cpu/rope.h"
 #include "base/checked.h"
 #include "op/sampler.h"
@@ -172,7 +173,7 @@ void add_decoder(Registry& r) {
   attend.id += ".bf16dot";
   attend.numerics += ".bf16dot";
   attend.requires_isa = {"avx512_bf16"};
-  attend.priority = 30;
+  attend.priority = bf16_dot_pays(kernels(*active_isa())) ? 30 : 15;
   attend.run = run_attention<true>;
   attend.accepts = accepts_attention_bf16;
   r.add(attend);

@@ -169,6 +169,7 @@ KernelDesc linear_desc() {
   d.op = OpId::kLinear;
   d.requires_isa = {v.arithmetic == Arithmetic::kBf16Dot ? "avx512_bf16" : "avx2"};
   d.priority = v.priority;
+  if (v.arithmetic == Arithmetic::kBf16Dot && !bf16_dot_pays(kernels(*active_isa()))) d.priority = 15;  // below widening
   d.numerics = std::string("cpu.") + v.name;
   d.accepts = [](const ProblemDesc& p) { return accepts_linear(kVariants[I], kGated, p); };
   d.run = [](KernelContext& c, const KernelArgs& a) { return run_linear(kVariants[I], kGated, c, a); };
