@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "import/gguf/import.h"
 #include "import/hf/import.h"
+#include "import/onnx/import.h"
 
 namespace brisk {
 namespace {
@@ -57,7 +58,7 @@ Result<Model> load_model(const std::string& path, const std::string& tokenizer_d
   if (begins_with_magic(*file, "PK\x03\x04") || begins_with_magic(*file, "\x80\x02"))
     return invalid(path + ": a PyTorch pickle; brisk never opens pickles: save the model as safetensors, GGUF or ONNX");
   file.reset();
-  return unsupported(path + ": not GGUF");
+  return import_onnx(path);
 }
 
 Result<std::string> hash_model(const std::string& path) {

@@ -159,7 +159,7 @@ class ShapeWalk {
     if (lookup_ && rule.elements) track(have, std::move(*rule.elements));
     if (equal && known_operands) return {};
     decided_ = false;
-    if (lookup_ && known_operands && !s.dynamic)
+    if (lookup_ && known_operands && !s.dynamic && s.blocks.empty())  // blocks bring their results' sizes
       return invalid("the shape of result '" + plan_.values[static_cast<size_t>(v)].name +
                      "' is not known before the step runs: the rule gives " + to_string(rule));
     return {};

@@ -107,7 +107,10 @@ Status Frame::bind(bool pin) {
   if (!plan_.shapes_proven) BRISK_TRY(check_shapes_at(plan_, executor_.engine_->content().weights, lookup));
   BRISK_TRY(place(pin));
   for (Step& s : steps_)
-    for (auto& b : s.blocks) BRISK_TRY(b->bind(pin));
+    for (auto& b : s.blocks) {
+      auto fits = b->bind(pin);
+      b->unfit_ = fits.ok() ? std::nullopt : std::optional(fits.error());
+    }
   return {};
 }
 
@@ -144,6 +147,7 @@ Status Frame::place(bool pin) {
 }
 
 Status Frame::run(std::span<const TensorView> inputs) {
+  if (unfit_) return *unfit_;
   for (size_t i = 0; i < plan_.inputs.size(); ++i) {
     if (inputs[i].present) BRISK_TRY(check_declared(plan_.inputs[i], inputs[i].dtype, inputs[i].shape));
     value(plan_.inputs[i]) = inputs[i];

@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/executor.h"
@@ -69,6 +70,8 @@ class Frame {
   std::vector<int32_t> placed_;        // values in memory_'s order
   std::vector<int64_t> placed_bytes_;
   bool pinned_ = false;
+  // Why a block cannot run at these sizes: a branch that is not taken may be wrong for them, so run() says it.
+  std::optional<Error> unfit_;
   void* arena_ = nullptr;
   int64_t arena_bytes_ = 0;
   std::vector<DynamicBuffer> dynamic_;           // by value

@@ -86,18 +86,22 @@ class Sdpa {
     return m.dtype == DType::kF64 ? m.as<double>()[at] : static_cast<double>(load_float(m.data, m.dtype, at));
   }
 
+  template <class T> static double rounded(double v) { return static_cast<double>(static_cast<Acc<T>>(static_cast<T>(static_cast<Acc<T>>(v)))); }
+
   template <class T> void attend(int64_t b, int64_t h, int64_t i) {
     int64_t kv = h / (heads_ / kv_heads_), row = flat_ ? (b * queries_ + i) * heads_ + h : (b * heads_ + h) * queries_ + i;
     const T* q = k_.in[0].template as<T>() + row * size_;
     double scale = a_.scale != 0 ? static_cast<double>(a_.scale) : 1 / std::sqrt(static_cast<double>(size_));
+    double root = rounded<T>(std::sqrt(scale));  // on both sides, in the operands' type, as the standard defines it
     auto n = static_cast<size_t>(keys_);
     std::vector<double> score(n), shown(n), offset(n);
     double peak = kMasked, sum = 0;
     bool any = false;
     for (int64_t j = 0; j < keys_; ++j) {
       double s = 0;
-      for (int64_t d = 0; d < size_; ++d) s += static_cast<double>(static_cast<Acc<T>>(q[d])) * static_cast<double>(static_cast<Acc<T>>(cached<T>(1, size_, 4, b, kv, j, d)));
-      s *= scale;
+      for (int64_t d = 0; d < size_; ++d)
+        s += rounded<T>(root * static_cast<double>(static_cast<Acc<T>>(q[d]))) * rounded<T>(root * static_cast<double>(static_cast<Acc<T>>(cached<T>(1, size_, 4, b, kv, j, d))));
+      s = rounded<T>(s);
       auto u = static_cast<size_t>(j);
       if (a_.softcap > 0) s = static_cast<double>(a_.softcap) * std::tanh(s / static_cast<double>(a_.softcap));
       offset[u] = bias(b, h, i, j);
@@ -107,7 +111,7 @@ class Sdpa {
       peak = std::max(peak, score[u]);
     }
     for (double& s : score) sum += s = any ? std::exp(s - peak) : 0;
-    for (double& s : score) s = sum > 0 ? static_cast<double>(static_cast<Acc<T>>(static_cast<T>(static_cast<Acc<T>>(s / sum)))) : 0;
+    for (double& s : score) s = sum > 0 ? rounded<T>(s / sum) : 0;
     for (int64_t d = 0; d < v_size_; ++d) {
       double y = 0;
       for (int64_t j = 0; j < keys_; ++j)

@@ -195,8 +195,9 @@ template <class A> A power(A a, A b) {
 template <class A> A modulo(A a, A b, bool c_style) {
   if constexpr (std::is_floating_point_v<A>) {
     A r = std::fmod(a, b);
-    if (!c_style && r != 0 && (r < 0) != (b < 0)) r += b;
-    return r;
+    if (c_style) return r;
+    if (r == 0) return std::copysign(A(0), b);
+    return (r < 0) != (b < 0) ? r + b : r;
   } else {
     if (b == 0) return 0;
     if constexpr (std::is_signed_v<A>) {
@@ -291,18 +292,28 @@ template <OpId op> Status run_logic(KernelContext&, const KernelArgs& k) {
 }
 
 template <OpId op> Status run_bits(KernelContext&, const KernelArgs& k) {
-  bool left = false;
-  if (auto* m = std::get_if<ModeAttrs>(k.attrs)) left = m->mode == "LEFT";
   return dispatch_width(k.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
     broadcast_binary<T, T>(k, [&](T a, T b) -> T {
       switch (op) {
         case OpId::kBitwiseAnd: return a & b;
         case OpId::kBitwiseOr: return a | b;
-        case OpId::kBitwiseXor: return a ^ b;
-        default:
-          if (b >= sizeof(T) * 8) return 0;
-          return static_cast<T>(left ? static_cast<uint64_t>(a) << b : static_cast<uint64_t>(a) >> b);
+        default: return a ^ b;
       }
+    });
+    return {};
+  });
+}
+
+// Right shifts of signed numbers repeat the sign; a count that is negative or too large shifts everything out.
+Status run_shift(KernelContext&, const KernelArgs& k) {
+  bool left = k.get<ModeAttrs>().mode == "LEFT";
+  return dispatch_int(k.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
+    constexpr T kBits = sizeof(T) * 8;
+    broadcast_binary<T, T>(k, [&](T a, T b) -> T {
+      bool out = b < T(0) || b >= kBits;
+      if (left) return out ? T(0) : static_cast<T>(static_cast<uint64_t>(a) << b);
+      if (out) return a < T(0) ? static_cast<T>(-1) : T(0);
+      return static_cast<T>(a >> b);
     });
     return {};
   });
@@ -379,7 +390,8 @@ void add_pointwise(Registry& r) {
   add_plain(r, kPow, run_pow);
   add_compares<kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual>(r);
   add_logic<kAnd, kOr, kXor>(r);
-  add_bits<kBitwiseAnd, kBitwiseOr, kBitwiseXor, kBitShift>(r);
+  add_bits<kBitwiseAnd, kBitwiseOr, kBitwiseXor>(r);
+  add_plain(r, kBitShift, run_shift);
   add_plain(r, kWhere, run_where);
   add_plain(r, kPointwise, run_chain);
 }

@@ -99,20 +99,24 @@ Status run_matmul_integer(KernelContext&, const KernelArgs& k) {
   // Zero points: one, a vector of rows or columns, or one for each row (column) of each matrix of the batch.
   int64_t a_zeros = k.has(2) ? k.in[2].count() : 1, b_zeros = k.has(3) ? k.in[3].count() : 1;
   if ((a_zeros != 1 && a_zeros % s.m != 0) || (b_zeros != 1 && b_zeros % s.n != 0)) return invalid("MatMulInteger: zero points do not fit rows and columns");
+  std::vector<int32_t> row_a(static_cast<size_t>(s.k)), matrix_b(static_cast<size_t>(s.k * s.n));
+  std::vector<uint32_t> sums(static_cast<size_t>(s.n));
   int32_t* y = k.out[0].as<int32_t>();
   Dims strides[] = {s.a_strides, s.b_strides};
   walk(s.batch, strides, [&](int64_t at, int64_t bt) {
-    for (int64_t i = 0; i < s.m; ++i)
-      for (int64_t j = 0; j < s.n; ++j) {
-        int32_t za = zero_point(k, 2, a_zeros > s.m ? at * s.m + i : i), zb = zero_point(k, 3, b_zeros > s.n ? bt * s.n + j : j);
-        uint32_t sum = 0;
-        for (int64_t p = 0; p < s.k; ++p) {
-          auto u = static_cast<int32_t>(load_int(a.data, a.dtype, at * s.m * s.k + i * s.k + p)) - za;
-          auto v = static_cast<int32_t>(load_int(b.data, b.dtype, bt * s.k * s.n + p * s.n + j)) - zb;
-          sum += static_cast<uint32_t>(u * v);
-        }
-        *y++ = static_cast<int32_t>(sum);
+    for (int64_t i = 0; i < s.k * s.n; ++i)
+      matrix_b[static_cast<size_t>(i)] = static_cast<int32_t>(load_int(b.data, b.dtype, bt * s.k * s.n + i)) - zero_point(k, 3, b_zeros > s.n ? bt * s.n + i % s.n : i % s.n);
+    for (int64_t i = 0; i < s.m; ++i) {
+      int32_t za = zero_point(k, 2, a_zeros > s.m ? at * s.m + i : i);
+      for (int64_t p = 0; p < s.k; ++p) row_a[static_cast<size_t>(p)] = static_cast<int32_t>(load_int(a.data, a.dtype, (at * s.m + i) * s.k + p)) - za;
+      std::fill(sums.begin(), sums.end(), 0u);
+      for (int64_t p = 0; p < s.k; ++p) {
+        auto u = static_cast<uint32_t>(row_a[static_cast<size_t>(p)]);
+        const int32_t* from = matrix_b.data() + p * s.n;
+        for (int64_t j = 0; j < s.n; ++j) sums[static_cast<size_t>(j)] += u * static_cast<uint32_t>(from[j]);  // sums wrap
       }
+      for (uint32_t v : sums) *y++ = static_cast<int32_t>(v);
+    }
   });
   return {};
 }

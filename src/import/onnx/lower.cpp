@@ -176,6 +176,9 @@ LowerFn find_lowering(const std::string& domain, const std::string& op) {
     register_quantization(t);
     register_control(t);
     register_attention(t);
+    register_signal(t);
+    register_contrib(t);
+    register_trees(t);
     return t;
   }();
   auto it = table.find(domain.empty() ? op : domain + "::" + op);

@@ -123,6 +123,9 @@ void register_layers(LowerTable& t);
 void register_quantization(LowerTable& t);
 void register_control(LowerTable& t);
 void register_attention(LowerTable& t);
+void register_signal(LowerTable& t);
+void register_contrib(LowerTable& t);
+void register_trees(LowerTable& t);
 
 // "x = f(x)" helpers that several groups use.
 void lower_direct(Lower& l, OpId op);  // the row of the same operands and no attributes

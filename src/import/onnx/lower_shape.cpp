@@ -48,6 +48,8 @@ void reshape(Lower& l) {
     auto n = l.numbers(target);
     if (n && std::find(n->begin(), n->end(), 0) != n->end())  // a 0 means itself: the result is empty
       return l.set(0, l.add(kExpand, NoAttrs{}, {l.scalar_of(l.dtype(x), 0), target}));
+    for (const Dim& d : l.type(x).shape)
+      if (!n && d == Dim(0)) return void(l.refuse("allowzero of an empty x with a shape that is known only at run time"));
   }
   l.set(0, l.add(kReshape, NoAttrs{}, {x, target}));
 }
