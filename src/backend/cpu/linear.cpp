@@ -12,7 +12,7 @@ namespace {
 // whole K, at most 96 x 1536 floats = 590 KB) in the second.
 constexpr int64_t kPanelBlockBytes = 24 * 1024;
 constexpr int64_t kBlockRows = 96;
-constexpr int64_t kChunksPerThread = 8;
+constexpr int64_t kChunksPerThread = 16;  // what a late thread can cost: a 32nd of the operator on two threads
 
 struct Job {
   const LinearCall& c;
