@@ -1,6 +1,7 @@
 #include "server/http.h"
 
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
@@ -49,6 +50,18 @@ std::string harmless_id(std::string_view id) {
   return out;
 }
 
+// A part of a budget, given back at the end of the scope.
+struct Share {
+  Share(uint64_t& all, uint64_t mine) : all_(all), mine_(mine) { all_ += mine_; }
+  ~Share() { all_ -= mine_; }
+  Share(const Share&) = delete;
+  Share& operator=(const Share&) = delete;
+
+ private:
+  uint64_t& all_;
+  uint64_t mine_;
+};
+
 class Connection;
 
 class ExchangeImpl final : public Exchange {
@@ -92,6 +105,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   net::awaitable<void> serve();
   void close_if_idle();
   void watch(std::shared_ptr<ExchangeImpl> exchange);
+  void poll_gone(std::shared_ptr<ExchangeImpl> exchange);
   uint64_t max_pending() const;
 
   net::steady_timer wake_timer;
@@ -107,6 +121,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   beast::tcp_stream stream_;
   beast::flat_buffer buffer_;
   bool idle_ = true;
+  bool unread_ = false;  // the client may still be sending
 };
 
 class Server final : public HttpServer {
@@ -118,11 +133,12 @@ class Server final : public HttpServer {
   void finish(double patience_s) override;
   void gone(Connection* c);
 
-  ~Server() override { finishing = false; }
+  ~Server() override { finishing = false; }  // connections that end with io must not stop it
 
   const HttpOptions options;
   HttpHandler* handler = nullptr;
   bool finishing = false;
+  uint64_t body_bytes = 0;  // claimed by requests that are read or answered now
 
  private:
   friend class Connection;
@@ -223,6 +239,7 @@ void Connection::close_if_idle() {
 
 void Connection::refuse(ExchangeImpl& exchange, int status, std::string_view message) {
   exchange.keep_alive = false;
+  unread_ = true;
   exchange.respond(status, "application/json", server_.handler->error_body(status, message), {});
 }
 
@@ -233,6 +250,18 @@ void Connection::watch(std::shared_ptr<ExchangeImpl> exchange) {
     char byte;
     ssize_t n = ::recv(self->stream_.socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) exchange->lose();
+    else self->poll_gone(exchange);
+  });
+}
+
+// The next request is there already: what hides behind it is asked for now and then.
+void Connection::poll_gone(std::shared_ptr<ExchangeImpl> exchange) {
+  auto pause = std::make_shared<net::steady_timer>(server_.io, std::chrono::milliseconds(100));
+  pause->async_wait([self = shared_from_this(), exchange, pause](error_code e) {
+    if (e || exchange->ended || exchange->gone_) return;
+    pollfd p{self->stream_.socket().native_handle(), POLLRDHUP, 0};
+    if (::poll(&p, 1, 0) > 0) exchange->lose();
+    else self->poll_gone(exchange);
   });
 }
 
@@ -308,14 +337,20 @@ net::awaitable<bool> Connection::one_request() {
   request.request_id = harmless_id({head["X-Request-Id"].data(), head["X-Request-Id"].size()});
   request.has_body = parser.chunked() || parser.content_length().value_or(0) > 0;
   exchange->request_id = request.request_id;
-  exchange->keep_alive = parser.keep_alive() && !server_.finishing;
   exchange->chunked = head.version() >= 11;
+  exchange->keep_alive = exchange->chunked && parser.keep_alive() && !server_.finishing;
   exchange->head_only = head.method() == http::verb::head;
 
   if (!server_.handler->admit(request, *exchange)) {
-    if (request.has_body) exchange->keep_alive = false;
+    if (request.has_body) exchange->keep_alive = false, unread_ = true;
     co_return co_await flush(exchange);
   }
+  const uint64_t claim = parser.content_length().value_or(request.has_body ? server_.options.max_body_bytes : 0);
+  if (claim > server_.options.max_all_bodies_bytes - std::min(server_.body_bytes, server_.options.max_all_bodies_bytes)) {
+    refuse(*exchange, 503, "the bodies of all requests together are over " + std::to_string(server_.options.max_all_bodies_bytes) + " bytes");
+    co_return co_await flush(exchange);
+  }
+  Share share(server_.body_bytes, claim);
   bool whole = co_await read_body(parser, exchange);
   stream_.expires_never();
   if (whole) {
@@ -335,6 +370,7 @@ net::awaitable<bool> Connection::one_request() {
 net::awaitable<void> Connection::hang_up() {
   error_code ignored;
   stream_.socket().shutdown(tcp::socket::shutdown_send, ignored);
+  if (!unread_) co_return;
   stream_.expires_after(std::chrono::seconds(2));
   std::vector<char> rest(16384);
   for (uint64_t read = 0; read < server_.options.max_body_bytes;) {

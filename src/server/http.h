@@ -20,6 +20,7 @@ struct HttpOptions {
   std::string host = "127.0.0.1";           // an address of this machine
   uint16_t port = 8000;                     // 0: any
   uint64_t max_body_bytes = 16u << 20;      // above: 413
+  uint64_t max_all_bodies_bytes = 256u << 20;  // of all requests that are read or answered; above: 503
   uint32_t max_header_bytes = 32u << 10;    // above: 431
   int64_t max_connections = 1024;           // above: 503 and closed
   uint64_t max_pending_bytes = 1u << 20;    // of a stream that its client does not read; above: the client is cut

@@ -1,0 +1,179 @@
+// The server over real sockets with a runner that needs no model, so that sanitizers see all of it.
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <future>
+#include <thread>
+
+#include "fake_runner.h"
+#include "loop/generation_loop.h"
+#include "server/server.h"
+
+namespace brisk {
+namespace {
+
+class Socket {
+ public:
+  explicit Socket(uint16_t port) : fd_(::socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in a{};
+    a.sin_family = AF_INET;
+    a.sin_port = htons(port);
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
+  }
+  ~Socket() { ::close(fd_); }
+  void send(const std::string& data) { EXPECT_EQ(::send(fd_, data.data(), data.size(), MSG_NOSIGNAL), static_cast<ssize_t>(data.size())); }
+  // Until `end` has come, or the connection's end.
+  std::string read(const std::string& end) {
+    std::string out;
+    char buffer[4096];
+    while (out.find(end) == std::string::npos) {
+      ssize_t n = ::recv(fd_, buffer, sizeof buffer, 0);
+      if (n <= 0) break;
+      out.append(buffer, static_cast<size_t>(n));
+    }
+    return out;
+  }
+
+ private:
+  int fd_;
+};
+
+std::string post(const std::string& path, const std::string& body, const std::string& more = "") {
+  return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + more + "Content-Length: " + std::to_string(body.size()) +
+         "\r\n\r\n" + body;
+}
+
+class ServerHttp : public testing::Test {
+ protected:
+  void start(std::chrono::microseconds step_time = {}) {
+    FakeOptions o;
+    o.step_time = step_time;
+    ServerOptions options;
+    options.http.port = 0;
+    options.http.max_body_bytes = 65536;
+    options.drain_s = 0.2;
+    options.version = "test";
+    auto server = Server::bind(options);
+    ASSERT_TRUE(server.ok()) << server.error().message;
+    server_ = std::move(*server);
+    auto loop = GenerationLoop::create(std::make_unique<FakeRunner>(o), nullptr, {});
+    ASSERT_TRUE(loop.ok());
+    loop_ = std::move(*loop);
+    std::promise<void> listening;
+    thread_ = std::thread([this, &listening] {
+      status_ = server_->run({{.name = "m", .loop = loop_.get(), .encode_chat = [](ChatInput) -> Result<std::vector<int32_t>> { return std::vector<int32_t>{1, 2}; }}},
+                             [&] { listening.set_value(); });
+    });
+    listening.get_future().wait();
+  }
+  void stop() {
+    if (!thread_.joinable()) return;
+    ::kill(::getpid(), SIGTERM);  // as a supervisor would; the server has taken the signal over
+    thread_.join();
+    EXPECT_TRUE(status_.ok()) << status_.error().message;
+  }
+  void TearDown() override {
+    stop();
+    loop_.reset();
+  }
+  bool wait_idle() {
+    for (int i = 0; i < 500; ++i, std::this_thread::sleep_for(std::chrono::milliseconds(10)))
+      if (auto s = loop_->stats(); s.running + s.waiting == 0) return true;
+    return false;
+  }
+  std::unique_ptr<Server> server_;
+  std::unique_ptr<GenerationLoop> loop_;
+  std::thread thread_;
+  Status status_;
+};
+
+TEST_F(ServerHttp, AnswersOneRequestAfterTheOtherOnAConnection) {
+  start();
+  Socket s(server_->port());
+  s.send("GET /version HTTP/1.1\r\n\r\n");
+  EXPECT_NE(s.read("}").find("\"test\""), std::string::npos);
+  for (int i = 0; i < 3; ++i) {
+    s.send(post("/v1/completions", R"({"prompt":[1,2,3],"max_tokens":5,"temperature":0,"return_token_ids":true})"));
+    const std::string whole = s.read("\"total_tokens\":8");
+    EXPECT_NE(whole.find("200 OK"), std::string::npos) << whole;
+    EXPECT_NE(whole.find("\"finish_reason\":\"length\""), std::string::npos) << whole;
+  }
+  s.send(post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"x"}],"max_tokens":5,"stream":true})"));
+  const std::string stream = s.read("\r\n0\r\n\r\n");
+  EXPECT_NE(stream.find("\"role\":\"assistant\""), std::string::npos) << stream;
+  EXPECT_NE(stream.find("data: [DONE]"), std::string::npos) << stream;
+}
+
+TEST_F(ServerHttp, ManyStreamsAtOnce) {
+  start();
+  std::vector<std::thread> clients;
+  std::atomic<int> done = 0;
+  for (int i = 0; i < 16; ++i)
+    clients.emplace_back([&, i] {
+      Socket s(server_->port());
+      for (int k = 0; k < 4; ++k) {
+        s.send(post("/v1/completions", "{\"prompt\":[[" + std::to_string(i) + "],[" + std::to_string(k) + ",4]],\"max_tokens\":9,\"stream\":true}"));
+        if (s.read("\r\n0\r\n\r\n").find("data: [DONE]") != std::string::npos) ++done;
+      }
+    });
+  for (auto& c : clients) c.join();
+  EXPECT_EQ(done, 64);
+}
+
+TEST_F(ServerHttp, ClientsThatLeaveAreForgotten) {
+  start(std::chrono::milliseconds(2));
+  for (const char* stream : {"true", "false"}) {
+    for (int i = 0; i < 4; ++i) {
+      Socket s(server_->port());
+      s.send(post("/v1/completions", std::string(R"({"prompt":[1,2,3],"max_tokens":500,"stream":)") + stream + "}"));
+      if (i % 2) s.send("GET /health HTTP/1.1\r\n\r\n");  // sent ahead, and then gone as well
+      for (int t = 0; t < 500 && loop_->stats().running == 0; ++t) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_TRUE(wait_idle());
+  }
+  EXPECT_EQ(loop_->stats().finished_cancelled, 8);
+}
+
+TEST_F(ServerHttp, RefusesWhatIsTooLargeOrMalformed) {
+  start();
+  auto ask = [&](const std::string& request) {
+    Socket s(server_->port());
+    s.send(request);
+    return s.read("}}").substr(0, 12);
+  };
+  EXPECT_EQ(ask("POST /v1/completions HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 99999\r\n\r\n"), "HTTP/1.1 413");
+  EXPECT_EQ(ask("GET / HTTP/1.1\r\nX: " + std::string(40000, 'a') + "\r\n\r\n"), "HTTP/1.1 431");
+  EXPECT_EQ(ask("what?\r\n\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(ask(post("/v1/completions", "{")), "HTTP/1.1 400");
+  EXPECT_EQ(ask(post("/nowhere", "{}")), "HTTP/1.1 404");
+}
+
+TEST_F(ServerHttp, ASignalEndsWhatDoesNotEndByItself) {
+  start(std::chrono::milliseconds(5));
+  Socket s(server_->port());
+  s.send(post("/v1/completions", R"({"prompt":[1,2,3],"max_tokens":400,"stream":true,"return_token_ids":true})"));
+  EXPECT_NE(s.read("data: ").find("200 OK"), std::string::npos);
+  stop();
+  EXPECT_NE(s.read("data: [DONE]").find("\"error\""), std::string::npos);
+}
+
+TEST(ServerBind, SaysWhyNot) {
+  ServerOptions options;
+  options.http.port = 0;
+  options.http.host = "0.0.0.0";
+  EXPECT_FALSE(Server::bind(options).ok());
+  options.insecure = true;
+  EXPECT_TRUE(Server::bind(options).ok());
+  options.http.host = "nonsense";
+  EXPECT_EQ(Server::bind(options).error().kind, ErrorKind::kInvalid);
+  options.http.host = "192.0.2.1";  // reserved for documentation: nobody's
+  EXPECT_EQ(Server::bind(options).error().kind, ErrorKind::kEnvironment);
+}
+
+}  // namespace
+}  // namespace brisk
