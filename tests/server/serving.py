@@ -50,7 +50,7 @@ class Server:
         text = self.request("GET", "/metrics")[2].decode()
         return sum(float(line.rsplit(" ", 1)[1]) for line in text.splitlines() if re.match(re.escape(name) + r"[{ ]", line))
 
-    def wait_metric(self, name, value, seconds=10):
+    def expect_metric(self, name, value, seconds=10):
         end = time.monotonic() + seconds
         while self.metric(name) != value:
             assert time.monotonic() < end, f"{name} is {self.metric(name)}, not {value} after {seconds} s"

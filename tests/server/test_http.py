@@ -44,7 +44,7 @@ def test_tokenize_and_back(server):
 def test_metrics(server):
     before = server.metric("brisk:generation_tokens_total")
     server.post("/v1/completions", {**PROMPT, "max_tokens": 5})
-    server.wait_metric("brisk:generation_tokens_total", before + 5)
+    server.expect_metric("brisk:generation_tokens_total", before + 5)
     text = server.request("GET", "/metrics")[2].decode()
     for name in ("time_to_first_token_seconds", "inter_token_latency_seconds", "e2e_request_latency_seconds"):
         assert f'brisk:{name}_bucket{{model_name="{MODEL}",le="0.0001"}}' in text and f"brisk:{name}_count" in text
@@ -96,11 +96,11 @@ def test_expect_continue(server):
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_client_that_leaves_frees_its_place(server, stream):
     s = open_stream(server, {**LONG, "stream": stream})
-    server.wait_metric("brisk:num_requests_running", 1)
+    server.expect_metric("brisk:num_requests_running", 1)
     before = server.metric("brisk:request_success_total")
     s.close()
-    server.wait_metric("brisk:num_requests_running", 0, seconds=2)
-    server.wait_metric("brisk:request_success_total", before + 1)  # as "abort"
+    server.expect_metric("brisk:num_requests_running", 0, seconds=2)
+    server.expect_metric("brisk:request_success_total", before + 1)  # as "abort"
 
 
 def test_limits(start):
@@ -203,8 +203,8 @@ def test_a_reader_that_stops_is_cut(start):
     s.connect(("127.0.0.1", server.port))
     body = json.dumps({**LONG, "prompt": [[k] for k in range(1000, 1032)], "stream": True, "logprobs": 20, "max_tokens": 400}).encode()
     s.sendall(head("/v1/completions", body) + body)
-    server.wait_metric("brisk:num_requests_running", 32)
-    server.wait_metric("brisk:request_success_total", 32, seconds=60)
+    server.expect_metric("brisk:num_requests_running", 32)
+    server.expect_metric("brisk:request_success_total", 32, seconds=60)
     text = server.request("GET", "/metrics")[2].decode()
     assert f'brisk:request_success_total{{model_name="{MODEL}",finished_reason="abort"}} 32' in text
     s.close()
@@ -224,5 +224,5 @@ def test_hostile_clients_do_not_hurt_others(server):
     for t in threads:
         t.join()
     assert all(status == 200 for status, _ in answers) and len({a["choices"][0]["text"] for _, a in answers}) == 1
-    server.wait_metric("brisk:num_requests_running", 0)
-    server.wait_metric("brisk:num_requests_waiting", 0)
+    server.expect_metric("brisk:num_requests_running", 0)
+    server.expect_metric("brisk:num_requests_waiting", 0)
