@@ -95,10 +95,16 @@ class Lowering {
     return std::all_of(used.begin(), used.end(), [&](auto& s) { return known_.count(s) > 0; });
   }
 
+  ConstantPtr constant_of(ValueId v) const {
+    if (v < 0) return nullptr;
+    auto it = captured_.find(v);
+    return it != captured_.end() ? it->second : g_.value(v).constant;
+  }
+
   // Plan value of an operand; a constant's depends on the packing its reader wants.
   Result<int32_t> operand(ValueId v, const KernelDesc::Packing* packing, const ProblemDesc* problem) {
     if (v < 0) return -1;
-    const ConstantPtr& c = g_.value(v).constant;
+    ConstantPtr c = constant_of(v);
     if (!c) return map_[static_cast<size_t>(v)];
     std::string name = packing ? packing->name : "";
     auto key = std::make_pair(c.get(), name);
@@ -174,6 +180,9 @@ class Lowering {
     for (const Graph& b : n.blocks) {
       s.blocks.emplace_back();
       Lowering inner(b, s.blocks.back(), choose_, weights_, missing_);
+      // A captured constant is a weight of the block, too: shapes inside may follow from its elements.
+      for (size_t k = 1; k <= static_cast<size_t>(n.captures); ++k)
+        if (ConstantPtr c = constant_of(n.inputs[n.inputs.size() - k]); c && c->encoding.plain()) inner.captured_[b.inputs[b.inputs.size() - k]] = c;
       BRISK_TRY(inner.run(symbols, tick));
     }
     bool sized = !def.is(kHasBlocks);
@@ -206,6 +215,7 @@ class Lowering {
   std::set<std::string> known_;
   std::vector<int32_t> map_;
   std::map<std::pair<ValueId, std::string>, int32_t> constants_;
+  std::map<ValueId, ConstantPtr> captured_;  // inputs of a block that are constants outside
 };
 
 }  // namespace

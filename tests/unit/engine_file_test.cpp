@@ -72,7 +72,7 @@ TEST(EngineFile, GivesBackWhatWasWritten) {
   auto r = round_trip(c, test::sample_registry(), {.verify_checksums = true});
   ASSERT_TRUE(r.ok()) << r.error().message;
   const EngineContent& d = **r;
-  ASSERT_EQ(d.functions.size(), 2u);
+  ASSERT_EQ(d.functions.size(), 3u);
   for (auto& [name, plan] : c.functions) expect_same(plan, d.functions.at(name));
   ASSERT_EQ(d.weights.size(), c.weights.size());
   for (size_t i = 0; i < c.weights.size(); ++i) {
@@ -182,6 +182,24 @@ TEST(EngineFile, StructureIsChecked) {
   for (PlanValue& v : values)
     if (v.name == "flat") v.view_of = static_cast<int32_t>(&v - values.data());
   EXPECT_NE(error_of(c).find("is a view of itself"), std::string::npos) << error_of(c);
+}
+
+TEST(EngineFile, BlocksAreChecked) {
+  auto broken = [](auto change) {
+    EngineContent c = test::sample_content();
+    change(c.functions["choose"], c.functions["choose"].steps[0]);
+    return error_of(c);
+  };
+  EXPECT_EQ(broken([](Plan&, PlanStep&) {}), "");
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.blocks.pop_back(); }).find("block 'then' takes 1 and gives 1 values"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.blocks[1].outputs.clear(); }).find("block 'else' takes 1 and gives 0 values, wanted 1 and 1"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.captures = 3; }).find("3 captures of 2 operands"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.captures = 0; }).find("wanted 0 and 1"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.blocks[0].values[0].dtype = DType::kI32; }).find("capture 'x' is not of the type of 'x'"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.blocks[0].symbols = {{"k", 1, 1, 1}}; }).find("a block introduces symbols"), std::string::npos);
+  EXPECT_NE(broken([](Plan&, PlanStep& s) { s.kernel = "t.add"; }).find("a kernel where none belongs"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p, PlanStep&) { p.steps[1].dynamic = false; }).find("known at run time only, but is not dynamic"), std::string::npos);
+  EXPECT_NE(broken([](Plan& p, PlanStep&) { p.values[static_cast<size_t>(p.steps[0].outputs[0])].kind = PlanValue::Kind::kArena; }).find("names something that is no symbol"), std::string::npos);
 }
 
 TEST(EngineFile, TheStepFunctionKeepsToItsContract) {

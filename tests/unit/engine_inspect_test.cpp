@@ -35,8 +35,9 @@ TEST(EngineInspect, JsonHoldsEveryStepAndFigure) {
   EXPECT_EQ(j["device"], "cpu");
   EXPECT_EQ(j["required_isa"], Json({"avx2"}));
   EXPECT_EQ(j["metadata"]["label"], "<v1>");
-  ASSERT_EQ(j["functions"].size(), 2u);
-  const Json& step = j["functions"][1];
+  ASSERT_EQ(j["functions"].size(), 3u);
+  EXPECT_EQ(j["functions"][0]["steps"][1]["depth"], 1);  // of choose: inside the first branch
+  const Json& step = j["functions"][2];
   EXPECT_EQ(step["name"], "step");
   EXPECT_EQ(step["steps"].size(), 2u + 3 * 4 + 3);
   EXPECT_EQ(step["steps"][3]["kernel"], "t.linear v3");

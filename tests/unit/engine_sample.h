@@ -172,10 +172,40 @@ inline Plan sample_function(EngineContent& content) {
   return std::move(b.plan);
 }
 
+// An If over a captured input, and a step that takes the result as it comes.
+inline Plan sample_choice(EngineContent& content) {
+  PlanBuilder b(content);
+  b.plan.name = "choose";
+  b.plan.symbols = {{"n", 1, 3, 9}};
+  Dim n = Dim::symbol("n");
+  int32_t flag = b.input("flag", DType::kBool, {}), x = b.input("x", DType::kF32, {n});
+  PlanStep choice;
+  choice.op = OpId::kIf;
+  choice.name = "choice";
+  choice.inputs = {flag, x};
+  choice.captures = 1;
+  for (const char* name : {"then", "else"}) {
+    PlanBuilder branch(content);
+    branch.plan.name = name;
+    int32_t inner = branch.input("x", DType::kF32, {n});
+    branch.plan.outputs = {branch.step("t.add", OpId::kAdd, NoAttrs{}, {inner, inner}, DType::kF32, {n})};
+    choice.blocks.push_back(std::move(branch.plan));
+  }
+  int32_t chosen = b.value(PlanValue::Kind::kDynamic, "chosen", DType::kF32, {Dim::symbol("?0")});
+  choice.outputs = {chosen};
+  b.plan.steps.push_back(std::move(choice));
+  int32_t sum = b.step("t.add", OpId::kAdd, NoAttrs{}, {chosen, chosen}, DType::kF32, {Dim::symbol("?0")});
+  b.plan.steps.back().dynamic = true;
+  b.plan.values[static_cast<size_t>(sum)].kind = PlanValue::Kind::kDynamic;
+  b.plan.outputs = {sum};
+  return std::move(b.plan);
+}
+
 inline EngineContent sample_content(int layers = 2) {
   EngineContent c;
   c.functions["step"] = sample_decoder(c, layers);
   c.functions["main"] = sample_function(c);
+  c.functions["choose"] = sample_choice(c);
   c.metadata = {{"architecture", "llama"}, {"label", "<v1>"}, {"precision", "int8"}};
   c.build_record = {{"inputs", "sha256:00"}, {"version", "0.1.0"}};
   c.tokenizer = std::string("tok\0en", 6);
