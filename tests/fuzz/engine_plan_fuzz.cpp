@@ -14,9 +14,8 @@ class Changes {
     while (at_ + 5 <= size_) {
       const uint8_t* b = data_ + at_;
       at_ += 5;
-      auto plan = c.functions.begin();
-      if (b[0] & 0x80) ++plan;
-      change(c, plan->second, b[0] & 0x7f, static_cast<size_t>(b[1]) | static_cast<size_t>(b[2]) << 8, static_cast<int8_t>(b[3]), b[4]);
+      auto plan = std::next(c.functions.begin(), (b[0] >> 5) % 3);
+      change(c, plan->second, b[0] & 0x1f, static_cast<size_t>(b[1]) | static_cast<size_t>(b[2]) << 8, static_cast<int8_t>(b[3]), b[4]);
     }
   }
 
@@ -39,10 +38,11 @@ class Changes {
   }
 
   static void change(EngineContent& c, Plan& p, int what, size_t i, int8_t v, uint8_t extra) {
+    if (p.steps.empty() || p.values.empty()) return;
     PlanValue* value = pick(p.values, i);
     PlanStep* step = pick(p.steps, i);
     Weight* weight = pick(c.weights, i);
-    switch (what % 20) {
+    switch (what % 21) {
       case 0: if (int32_t* x = pick(step->inputs, extra)) *x = v; break;
       case 1: if (int32_t* x = pick(step->outputs, extra)) *x = v; break;
       case 2: if (int32_t* x = pick(step->inputs, extra)) *x += v; break;
@@ -66,6 +66,9 @@ class Changes {
       case 16: weight->dtype = static_cast<DType>(extra % (kDTypeCount - 1)); break;
       case 17: weight->bytes.bytes = weight->bytes.bytes.first(std::min<size_t>(weight->bytes.bytes.size(), extra)); break;
       case 18: if (int32_t* x = pick(p.outputs, extra)) *x = v; break;
+      case 19:
+        if (!step->blocks.empty() && i < 1 << 14) change(c, step->blocks[extra & 1 ? step->blocks.size() - 1 : 0], v & 0x1f, i << 3 | extra >> 5, v, extra);
+        break;
       default:
         if (PlanState* s = pick(p.states, i)) (extra & 1 ? s->kv_heads : extra & 2 ? s->head_dim : s->width) = v;
     }

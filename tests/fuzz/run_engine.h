@@ -25,21 +25,24 @@ inline const Registry& registry() {
 }
 
 // The sample as lowering for the reference backend would give it.
+inline void use_reference_kernels(EngineContent& c, Plan& plan) {
+  for (PlanStep& s : plan.steps) {
+    for (Plan& block : s.blocks) use_reference_kernels(c, block);
+    if (s.kernel.empty()) continue;
+    s.kernel = std::string("ref.") + op_name(s.op);
+    s.kernel_version = 1;
+    int packed = s.op == OpId::kLinear ? 1 : s.op == OpId::kEmbedding ? 0 : -1;
+    if (packed < 0) continue;
+    Weight& w = c.weights[static_cast<size_t>(plan.values[static_cast<size_t>(s.inputs[static_cast<size_t>(packed)])].weight)];
+    w.encoding = {};
+    w.packing = "f32_rows";
+    w.bytes = Buffer::of(std::vector<std::byte>(static_cast<size_t>(w.shape.count()) * sizeof(float)));
+  }
+}
 inline EngineContent reference_sample() {
   EngineContent c = test::sample_content(1);
   c.required_isa.clear();
-  for (auto& [name, plan] : c.functions)
-    for (PlanStep& s : plan.steps) {
-      if (s.kernel.empty()) continue;
-      s.kernel = std::string("ref.") + op_name(s.op);
-      s.kernel_version = 1;
-      int packed = s.op == OpId::kLinear ? 1 : s.op == OpId::kEmbedding ? 0 : -1;
-      if (packed < 0) continue;
-      Weight& w = c.weights[static_cast<size_t>(plan.values[static_cast<size_t>(s.inputs[static_cast<size_t>(packed)])].weight)];
-      w.encoding = {};
-      w.packing = "f32_rows";
-      w.bytes = Buffer::of(std::vector<std::byte>(static_cast<size_t>(w.shape.count()) * sizeof(float)));
-    }
+  for (auto& [name, plan] : c.functions) use_reference_kernels(c, plan);
   return c;
 }
 
