@@ -26,6 +26,8 @@ STAGES = [
     ("cli",         1, "python3 tools/cli_docs.py --check"),
     ("embed",       3, "tools/test_embed.sh"),
     ("templates",   3, "tests/real/templates.sh"),
+    ("onnx",        5, ".venv/bin/python tests/onnx/suite.py"),
+    ("real-onnx",   3, ".venv/bin/python tests/onnx/real_models.py"),
     ("server",      4, "tools/smollm2_engine.sh && .venv/bin/pytest -q tests/server"),
 ]
 PREPARING = ("setup", "build")

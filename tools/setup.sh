@@ -113,7 +113,7 @@ fetch_text() {  # .cache/text: vocabularies (ggml-vocab-*.gguf with .inp and .ou
 case "${1:-build}" in
   build) install_packages build; fetch_proto ;;
   demo) install_packages build; fetch_proto; fetch_model ;;
-  test) install_packages build; install_python test .venv; fetch_proto; fetch_model ;;
+  test) install_packages build; install_python test .venv; install_python suite .venv; fetch_proto; fetch_model ;;
   gcc12) install_packages build gcc12; fetch_proto ;;
   sanitize) install_packages build sanitize; fetch_proto ;;
   oracles) install_packages build; install_python oracles .venv-oracles; fetch_model ;;
