@@ -42,6 +42,6 @@ if "$brisk" --help | grep -q '^  serve '; then
   cat <<END
   $brisk serve $engine --http-port 8000 &
   curl -N http://127.0.0.1:8000/v1/chat/completions -H 'Content-Type: application/json' -d \\
-    '{"model": "smollm2", "stream": true, "messages": [{"role": "user", "content": "$question"}]}'
+    '{"model": "smollm2", "stream": true, "temperature": 0, "messages": [{"role": "user", "content": "$question"}]}'
 END
 fi
