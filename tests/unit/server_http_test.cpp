@@ -50,7 +50,7 @@ std::string post(const std::string& path, const std::string& body, const std::st
 
 class ServerHttp : public testing::Test {
  protected:
-  void start(std::chrono::microseconds step_time = {}) {
+  void start(std::chrono::microseconds step_time = {}, LoopOptions loop_options = {}) {
     FakeOptions o;
     o.step_time = step_time;
     ServerOptions options;
@@ -61,7 +61,7 @@ class ServerHttp : public testing::Test {
     auto server = Server::bind(options);
     ASSERT_TRUE(server.ok()) << server.error().message;
     server_ = std::move(*server);
-    auto loop = GenerationLoop::create(std::make_unique<FakeRunner>(o), nullptr, {});
+    auto loop = GenerationLoop::create(std::make_unique<FakeRunner>(o), nullptr, loop_options);
     ASSERT_TRUE(loop.ok());
     loop_ = std::move(*loop);
     std::promise<void> listening;
@@ -151,6 +151,19 @@ TEST_F(ServerHttp, RefusesWhatIsTooLargeOrMalformed) {
   EXPECT_EQ(ask("what?\r\n\r\n"), "HTTP/1.1 400");
   EXPECT_EQ(ask(post("/v1/completions", "{")), "HTTP/1.1 400");
   EXPECT_EQ(ask(post("/nowhere", "{}")), "HTTP/1.1 404");
+}
+
+TEST_F(ServerHttp, AFullQueueSaysWhenToComeBack) {
+  start(std::chrono::milliseconds(5), {.max_queue = 2});
+  std::string prompts = "[1]";
+  for (int i = 2; i < 40; ++i) prompts += ",[" + std::to_string(i) + "]";
+  Socket s(server_->port());
+  s.send(post("/v1/completions", "{\"prompt\":[" + prompts + "],\"max_tokens\":400}"));
+  const std::string answer = s.read("}}");
+  EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 503") << answer;
+  EXPECT_NE(answer.find("Retry-After: 1\r\n"), std::string::npos) << answer;
+  EXPECT_NE(answer.find("queue_full"), std::string::npos) << answer;
+  EXPECT_TRUE(wait_idle());  // the prompts that were taken are cancelled
 }
 
 TEST_F(ServerHttp, ASignalEndsWhatDoesNotEndByItself) {
