@@ -48,7 +48,7 @@ ConstantPtr encode_weight(const ConstantPtr& c, Precision p, bool embedding) {
     case Precision::kInt8:
     case Precision::kInt8w:
       if (auto own = own_blocks(c, 8)) return own;
-      return quantize_int8(*c, p == Precision::kInt8w ? fitting_group(k, 32) : 0);
+      return quantize_int8(*c, fitting_group(k, 32));
     case Precision::kInt4w:
       if (auto own = own_blocks(c, 4)) return own;
       // Embedding and head stay at 8 bits; K that no group divides does too.
