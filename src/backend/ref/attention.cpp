@@ -30,10 +30,12 @@ class Sdpa {
   Status run() {
     if (k_.has(4) != k_.has(5)) return invalid("past k and past v come together");
     if (heads_ < 1 || kv_heads_ < 1 || heads_ % kv_heads_ != 0) return invalid(std::to_string(heads_) + " heads over " + std::to_string(kv_heads_) + " key heads");
+    auto wants = [&](size_t i, int64_t rows, int64_t size) { return !k_.has(i) || k_.in[i].count() == batch_ * kv_heads_ * rows * size; };
+    if (!wants(1, new_keys_, size_) || !wants(2, new_keys_, v_size_) || !wants(4, past_, size_) || !wants(5, past_, v_size_))
+      return invalid("q, k, v and past do not fit each other");
     if (k_.has(3)) BRISK_TRY(set_mask());
     if (k_.has(6) && k_.in[6].count() != batch_) return invalid("numbers of valid keys do not fit the batch");
     return dispatch_float(k_.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
-      if (k_.in[1].dtype != k_.in[0].dtype || k_.in[2].dtype != k_.in[0].dtype) return unsupported("q, k and v of different types");
       if (k_.out.size() > 1 && k_.out[1].present) present<T>(1, size_, 4, k_.out[1]);
       if (k_.out.size() > 2 && k_.out[2].present) present<T>(2, v_size_, 5, k_.out[2]);
       for (int64_t b = 0; b < batch_; ++b)
@@ -132,10 +134,14 @@ class Sdpa {
   Dims mask_;
 };
 
-Status run_sdpa(KernelContext&, const KernelArgs& k) { return Sdpa(k).run(); }
+Status run_sdpa(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2, 4, 5}));
+  return Sdpa(k).run();
+}
 
 // x: [B, H, S, d] or [B, S, H d]. Tables: [B or 1, S, dim / 2], or [places, dim / 2] read at positions [B, S].
 Status run_rotary(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2}));
   const auto& a = k.get<RopeAttrs>();
   const TensorView &x = k.in[0], &cos = k.in[1], &sin = k.in[2];
   bool flat = x.shape.rank == 3;

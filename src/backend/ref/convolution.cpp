@@ -96,6 +96,8 @@ template <class T, class S> void convolve(const KernelArgs& k, const Space& s, i
 }
 
 Status run_conv(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2}));
+  if (k.has(2) && k.in[2].count() != k.in[1].shape[0]) return invalid("Conv: the bias does not fit the weight");
   Space s = space_of_weight(k);
   int64_t group = k.get<WindowAttrs>().group;
   if (k.in[0].shape[1] != k.in[1].shape[1] * group) return invalid("Conv: channels of x and of the weight do not fit");
@@ -109,6 +111,8 @@ Status run_conv_integer(KernelContext&, const KernelArgs& k) {
   Space s = space_of_weight(k);
   int64_t channels = x.shape[1], filters = w.shape[0], per = w.shape[1], per_group = filters / k.get<WindowAttrs>().group;
   if (channels != per * k.get<WindowAttrs>().group) return invalid("ConvInteger: channels of x and of the weight do not fit");
+  for (size_t i : {2, 3})
+    if (k.has(i) && k.in[i].count() != 1 && k.in[i].count() != filters) return invalid("ConvInteger: zero points do not fit");
   auto zero = [&](size_t i, int64_t m) { return k.has(i) ? static_cast<int32_t>(load_int(k.in[i].data, k.in[i].dtype, k.in[i].count() == 1 ? 0 : m)) : 0; };
   std::vector<int64_t> from = s.sources();
   std::vector<int32_t> values(static_cast<size_t>(x.count())), sum(static_cast<size_t>(s.out_count));
@@ -134,6 +138,7 @@ Status run_conv_integer(KernelContext&, const KernelArgs& k) {
 
 // Each element of x adds its weighted window to the result. With a given result size the padding follows from it.
 Status run_conv_transpose(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2}));
   const auto& a = k.get<WindowAttrs>();
   const TensorView &x = k.in[0], &w = k.in[1], &y = k.out[0];
   int axes = x.shape.rank - 2;
@@ -151,6 +156,8 @@ Status run_conv_transpose(KernelContext&, const KernelArgs& k) {
     }
   }
   int64_t channels = x.shape[1], per = w.shape[1], in_group = channels / a.group, filters = per * a.group;
+  if (in_group < 1 || channels % a.group != 0 || w.shape[0] != channels || (k.has(2) && k.in[2].count() != filters))
+    return invalid("ConvTranspose: channels of x, weight, bias and groups do not fit");
   return dispatch_float(x.dtype, [&]<class T>(Tag<T>) -> Status {
     using S = Acc<T>;
     std::vector<S> sum(static_cast<size_t>(filters * out_count));

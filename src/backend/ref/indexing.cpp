@@ -104,6 +104,7 @@ Status known_reduction(const std::string& mode) {
 }
 
 Status run_scatter_elements(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 2}));
   const auto& a = k.get<ModeAttrs>();
   const TensorView &x = k.in[0], &ids = k.in[1], &u = k.in[2], &y = k.out[0];
   BRISK_TRY(known_reduction(a.mode));
@@ -130,6 +131,7 @@ Status run_scatter_elements(KernelContext&, const KernelArgs& k) {
 }
 
 Status run_scatter_nd(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 2}));
   const auto& a = k.get<ModeAttrs>();
   const TensorView &x = k.in[0], &ids = k.in[1], &u = k.in[2], &y = k.out[0];
   BRISK_TRY(known_reduction(a.mode));

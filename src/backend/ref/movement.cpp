@@ -111,6 +111,7 @@ int64_t pad_source(const std::string& mode, int64_t i, int64_t n) {
 }
 
 Status run_pad(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 2}));
   const auto& a = k.get<ModeAttrs>();
   const TensorView &x = k.in[0], &y = k.out[0];
   auto pads = to_ints(k.in[1]);
@@ -179,6 +180,9 @@ Status run_shape(KernelContext&, const KernelArgs& k) {
 }
 
 Status run_range(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2}));
+  for (const TensorView& v : k.in)
+    if (v.count() != 1) return invalid("Range: start, limit and delta are scalars");
   return dispatch_number(k.out[0].dtype, [&]<class T>(Tag<T>) -> Status {
     auto start = static_cast<Acc<T>>(k.in[0].as<T>()[0]), step = static_cast<Acc<T>>(k.in[2].as<T>()[0]);
     for (int64_t i = 0; i < k.out[0].count(); ++i) k.out[0].as<T>()[i] = static_cast<T>(static_cast<Acc<T>>(start + static_cast<Acc<T>>(i) * step));

@@ -320,6 +320,7 @@ Status run_shift(KernelContext&, const KernelArgs& k) {
 }
 
 Status run_where(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {1, 2}));
   const TensorView &c = k.in[0], &a = k.in[1], &b = k.in[2], &y = k.out[0];
   return dispatch_width(y.dtype, [&]<class T>(Tag<T>) -> Status {
     T* out = y.as<T>();

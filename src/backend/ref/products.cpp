@@ -50,6 +50,7 @@ Status check_inner(const TensorView& a, const TensorView& b) {
 }
 
 Status run_matmul(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1}));
   BRISK_TRY(check_inner(k.in[0], k.in[1]));
   Batched s(k.in[0].shape, k.in[1].shape, k.out[0].shape);
   return dispatch_number(k.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
@@ -65,6 +66,7 @@ Status run_matmul(KernelContext&, const KernelArgs& k) {
 }
 
 Status run_gemm(KernelContext&, const KernelArgs& k) {
+  BRISK_TRY(same_dtype(k, {0, 1, 2}));
   const auto& g = k.get<GemmAttrs>();
   const TensorView &a = k.in[0], &b = k.in[1], &y = k.out[0];
   int64_t m = y.shape[0], n = y.shape[1], inner = a.shape[g.trans_a ? 0 : 1];
@@ -123,6 +125,7 @@ Status run_matmul_integer(KernelContext&, const KernelArgs& k) {
 
 // Every index of the equation is an axis of one big loop; the operands and the result are read with their own strides.
 Status run_einsum(KernelContext&, const KernelArgs& k) {
+  for (size_t i = 1; i < k.in.size(); ++i) BRISK_TRY(same_dtype(k, {0, i}));
   const std::string& equation = k.get<ModeAttrs>().mode;
   size_t arrow = equation.find("->");
   std::string letters;  // axes of the loop: those of the result first

@@ -101,6 +101,18 @@ template <size_t N, class F> void walk(const Dims& shape, const Dims (&strides)[
   }
 }
 
+// Operands that a kernel reads through one element type must have it (absent ones aside).
+inline Status same_dtype(const KernelArgs& k, std::initializer_list<size_t> operands) {
+  const TensorView* first = nullptr;
+  for (size_t i : operands) {
+    if (!k.has(i)) continue;
+    if (!first) first = &k.in[i];
+    if (k.in[i].dtype != first->dtype)
+      return invalid("operands of types " + std::string(dtype_name(first->dtype)) + " and " + std::string(dtype_name(k.in[i].dtype)));
+  }
+  return {};
+}
+
 inline bool accept_plain(const ProblemDesc& p) {
   for (const OperandDesc& o : p.inputs)
     if (!o.encoding.plain()) return false;
