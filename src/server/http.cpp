@@ -20,6 +20,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <exception>
@@ -144,8 +145,10 @@ class Server final : public HttpServer {
   friend class Connection;
   Error cannot_listen(error_code e) const;
   net::awaitable<void> accept();
+  net::awaitable<void> turn_away(tcp::socket socket);
   net::awaitable<void> wait_signals();
 
+  int turning_away_ = 0;
   std::set<Connection*> connections_;  // outlives io, whose end is theirs
 
  public:
@@ -410,6 +413,30 @@ Status Server::open() {
   return {};
 }
 
+// Says that there is no room. To close while something the client sent is unread would reset the connection, and the
+// client might never see the answer: so that is read first, for a second and 64 KiB at most, and for few at a time.
+net::awaitable<void> Server::turn_away(tcp::socket socket) {
+  static constexpr char kFull[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+  (void)::send(socket.native_handle(), kFull, sizeof kFull - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (turning_away_ >= 64) co_return;
+  ++turning_away_;
+  error_code e;
+  socket.shutdown(tcp::socket::shutdown_send, e);
+  auto shared = std::make_shared<tcp::socket>(std::move(socket));
+  net::steady_timer limit(io, std::chrono::seconds(1));
+  limit.async_wait([shared](error_code expired) {
+    error_code ignored;
+    if (!expired) shared->cancel(ignored);
+  });
+  std::array<char, 4096> unread;
+  for (size_t total = 0; total < (64 << 10) && !e;) {
+    auto [failed, n] = co_await shared->async_read_some(net::buffer(unread), kAwait);
+    e = failed;
+    total += n;
+  }
+  --turning_away_;
+}
+
 net::awaitable<void> Server::accept() {
   for (;;) {
     auto [e, socket] = co_await acceptor_.async_accept(kAwait);
@@ -418,8 +445,7 @@ net::awaitable<void> Server::accept() {
       net::steady_timer pause(io, std::chrono::milliseconds(50));
       co_await pause.async_wait(kAwait);
     } else if (static_cast<int64_t>(connections_.size()) >= options.max_connections) {
-      static const char kFull[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-      (void)::send(socket.native_handle(), kFull, sizeof kFull - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+      net::co_spawn(io, turn_away(std::move(socket)), net::detached);
     } else {
       auto c = std::make_shared<Connection>(*this, std::move(socket));
       net::co_spawn(io, [c] { return c->serve(); }, net::detached);
