@@ -87,7 +87,7 @@ def test_int8_keeps_the_perplexity(engines):
     figures = json.loads(brisk("eval", engines("int8"), "--text", TEXT, "--against", engines("fp32"), "--json").stdout)
     assert figures["windows"] >= 3
     assert abs(figures["perplexity"] / figures["against_perplexity"] - 1) < 0.005
-    assert figures["top_agreement"] > 0.97
+    assert figures["top_agreement"] > 0.93
 
 
 def test_the_same_build_gives_the_same_bytes(engines, tmp_path):
