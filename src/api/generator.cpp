@@ -108,8 +108,9 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
     loop.max_batched_tokens = o.max_batched_tokens;
     loop.max_context = o.max_model_len;
     loop.prefix_cache = o.prefix_cache;
-    BRISK_ASSIGN(loop.model_key, engine_content_hash(path));
-    loop.model_key += "/" + o.kv_dtype;
+    // What decides cached keys and values inside one process; hashing the file itself would read every page of it.
+    for (auto& [key, value] : content->build_record) loop.model_key += key + "=" + value + ";";
+    loop.model_key += "kv=" + o.kv_dtype;
     BRISK_ASSIGN(g->loop, GenerationLoop::create(std::move(runner), g->tokenizer, loop));
   } else {
     g->runner = std::move(runner);
