@@ -24,28 +24,11 @@ struct Options {
 std::atomic<bool> g_interrupted{false};
 extern "C" void interrupt(int) { g_interrupted = true; }
 
-GenerationRequest request_of(std::vector<int32_t> prompt, const Options& o) {
-  GenerationRequest r;
-  r.prompt = std::move(prompt);
-  const GenerateOptions& s = o.generate;
-  r.max_tokens = s.max_tokens;
-  r.stop_strings = s.stop;
-  r.ignore_eos = s.ignore_eos;
-  r.sampling.temperature = s.temperature;
-  r.sampling.top_k = s.top_k;
-  r.sampling.top_p = s.top_p;
-  r.sampling.min_p = s.min_p;
-  r.sampling.repetition_penalty = s.repetition_penalty;
-  r.sampling.presence_penalty = s.presence_penalty;
-  r.sampling.frequency_penalty = s.frequency_penalty;
-  r.sampling.seed = s.seed;
-  r.sampling.top_logprobs = o.logprobs;
-  return r;
-}
-
 // Text goes to stdout as it comes unless `quiet`; Ctrl-C ends the answer.
 Result<GenerationOutcome> answer(Generator& g, std::vector<int32_t> prompt, const Options& o, bool quiet) {
-  return brisk::generate(*g.loop, request_of(std::move(prompt), o), [&](const GenerationEvent& e) {
+  GenerationRequest request = make_request(std::move(prompt), o.generate);
+  request.sampling.top_logprobs = o.logprobs;
+  return brisk::generate(*g.loop, std::move(request), [&](const GenerationEvent& e) {
     if (!quiet && !e.text.empty()) {
       std::fwrite(e.text.data(), 1, e.text.size(), stdout);
       std::fflush(stdout);

@@ -119,6 +119,24 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
   return g;
 }
 
+GenerationRequest make_request(std::vector<int32_t> prompt, const GenerateOptions& o) {
+  GenerationRequest r;
+  r.prompt = std::move(prompt);
+  r.max_tokens = o.max_tokens;
+  r.stop_strings = o.stop;
+  r.ignore_eos = o.ignore_eos;
+  SampleParams& p = r.sampling;
+  p.temperature = o.temperature;
+  p.top_k = o.top_k;
+  p.top_p = o.top_p;
+  p.min_p = o.min_p;
+  p.repetition_penalty = o.repetition_penalty;
+  p.presence_penalty = o.presence_penalty;
+  p.frequency_penalty = o.frequency_penalty;
+  p.seed = o.seed;
+  return r;
+}
+
 Result<RenderedPrompt> Generator::render_chat(ChatInput input) const {
   if (!chat_template) return invalid("the model has no chat template; give one with --chat-template, or a plain prompt");
   if (tokenizer && input.special_tokens.empty())

@@ -31,6 +31,9 @@ struct Generator {
   Result<RenderedPrompt> render_chat(ChatInput input) const;
 };
 
+// The loop's request for a prompt under the public options.
+GenerationRequest make_request(std::vector<int32_t> prompt, const GenerateOptions& options);
+
 // `with_loop` false: the bare StepRunner, for evaluation.
 Result<std::unique_ptr<Generator>> open_generator(const std::string& engine_path, const LLMOptions& options, bool with_loop = true);
 

@@ -21,22 +21,7 @@ Result<std::unique_ptr<LLM>> LLM::open(const std::string& path, const LLMOptions
 namespace {
 
 Result<Completion> complete(Generator& g, std::vector<int32_t> prompt, const GenerateOptions& o, const LLM::OnText& on_text) {
-  GenerationRequest request;
-  request.prompt = std::move(prompt);
-  request.max_tokens = o.max_tokens;
-  request.stop_strings = o.stop;
-  request.ignore_eos = o.ignore_eos;
-  SampleParams& p = request.sampling;
-  p.temperature = o.temperature;
-  p.top_k = o.top_k;
-  p.top_p = o.top_p;
-  p.min_p = o.min_p;
-  p.repetition_penalty = o.repetition_penalty;
-  p.presence_penalty = o.presence_penalty;
-  p.frequency_penalty = o.frequency_penalty;
-  p.seed = o.seed;
-
-  BRISK_ASSIGN(auto outcome, brisk::generate(*g.loop, std::move(request), [&](const GenerationEvent& e) {
+  BRISK_ASSIGN(auto outcome, brisk::generate(*g.loop, make_request(std::move(prompt), o), [&](const GenerationEvent& e) {
     if (on_text && !e.text.empty()) on_text(e.text);
     return true;
   }));
