@@ -95,8 +95,10 @@ int32_t draw(const std::vector<float>& z, const SampleParams& p) {
   ids.clear();
   for (size_t i = 0; i < z.size(); ++i)
     if (z[i] > kNever) ids.push_back(static_cast<int32_t>(i));
-  if (ids.empty()) return 0;
-  float largest = z[static_cast<size_t>(argmax(z))];
+  if (ids.empty()) return -1;
+  const int32_t best = argmax(z);
+  float largest = z[static_cast<size_t>(best)];
+  if (std::isinf(largest)) return best;  // no weights can be taken beside it
   auto weight = [&](int32_t id) {
     return static_cast<double>(std::exp((z[static_cast<size_t>(id)] - largest) / p.temperature));
   };
@@ -135,9 +137,10 @@ SampledRow sample_row(std::span<const float> logits, std::span<const uint16_t> c
     z = scratch;
   }
   row.id = p.temperature > 0 ? draw(scratch, p) : argmax(z);
+  if (row.id >= 0 && !(z[static_cast<size_t>(row.id)] > kNever)) row.id = -1;
   std::fill(top_ids, top_ids + kMaxTopLogprobs, -1);
   std::fill(top_logprobs, top_logprobs + kMaxTopLogprobs, kNever);
-  if (p.top_logprobs < 0) return row;
+  if (p.top_logprobs < 0 || row.id < 0) return row;
 
   double norm = log_sum_exp(logits);
   row.logprob = static_cast<float>(static_cast<double>(logits[static_cast<size_t>(row.id)]) - norm);

@@ -19,12 +19,14 @@ struct SampledRow {
 
 // Picks a token from `logits` (length V). `counts` (length V, may be empty) is the slot's token_counts row.
 // `scratch` is reused between calls. top_ids/top_logprobs have room for kMaxTopLogprobs; unused entries are -1 / -inf.
-// Logits that are NaN are never picked; if all are, id is 0.
+// Logits that are NaN are never picked. Where none is above -inf there is no token: id is -1, which ends the sequence with an
+// error and leaves the others of the step alone.
 SampledRow sample_row(std::span<const float> logits, std::span<const uint16_t> counts, const SampleParams& p,
                       std::vector<float>& scratch, int32_t* top_ids, float* top_logprobs);
 
-// Marks `id` as generated once more in a token_counts row.
+// Marks `id` as generated once more in a token_counts row; nothing for "no token".
 inline void count_token(std::span<uint16_t> counts, int32_t id) {
+  if (id < 0) return;
   auto& c = counts[static_cast<size_t>(id)];
   if ((c & 0x7fff) != 0x7fff) ++c;
 }

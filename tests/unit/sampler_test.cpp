@@ -75,10 +75,11 @@ TEST(Sampler, FrequenciesFollowTheProbabilities) {
 TEST(Sampler, GreedyTiesAndNothing) {
   EXPECT_EQ(pick({1, 3, 3, 2}, {}), 1);
   EXPECT_EQ(pick({std::nanf(""), -1, std::nanf("")}, {}), 1);
-  EXPECT_EQ(pick({std::nanf(""), std::nanf("")}, {}), 0);
+  EXPECT_EQ(pick({std::nanf(""), std::nanf("")}, {}), -1);
   SampleParams hot;
   hot.temperature = 1;
-  EXPECT_EQ(pick({std::nanf(""), std::nanf("")}, hot), 0);
+  EXPECT_EQ(pick({std::nanf(""), std::nanf("")}, hot), -1);
+  EXPECT_EQ(pick({0, INFINITY, std::nanf(""), 5}, hot), 1);
 }
 
 TEST(Sampler, Penalties) {

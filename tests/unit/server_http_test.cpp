@@ -53,6 +53,7 @@ class ServerHttp : public testing::Test {
   void start(std::chrono::microseconds step_time = {}, LoopOptions loop_options = {}) {
     FakeOptions o;
     o.step_time = step_time;
+    o.poison = poison_;
     ServerOptions options;
     options.http.port = 0;
     options.http.max_body_bytes = 65536;
@@ -90,6 +91,7 @@ class ServerHttp : public testing::Test {
   std::unique_ptr<GenerationLoop> loop_;
   std::thread thread_;
   Status status_;
+  int32_t poison_ = -1;  // a prompt that holds this id samples no token
 };
 
 TEST_F(ServerHttp, AnswersOneRequestAfterTheOtherOnAConnection) {
@@ -137,6 +139,34 @@ TEST_F(ServerHttp, ClientsThatLeaveAreForgotten) {
     EXPECT_TRUE(wait_idle());
   }
   EXPECT_EQ(loop_->stats().finished_cancelled, 8);
+}
+
+// What the runner gives for logits that are not numbers ends one request, not its neighbours, nor the server.
+TEST_F(ServerHttp, AFaultInOneSequenceEndsThatRequestOnly) {
+  poison_ = 49;
+  FakeOptions fake;
+  fake.poison = poison_;
+  std::vector<int32_t> prompt = {1, 2, 3};
+  while (fake_answer(prompt, {}, 43, {}, fake).size() < 40) ++prompt[0];
+  std::string good = std::to_string(prompt[0]) + ",2,3", ids;
+  for (int32_t id : fake_answer(prompt, {}, 43, {}, fake)) ids += (ids.empty() ? "" : ",") + std::to_string(id);
+  start(std::chrono::milliseconds(1));
+  Socket neighbour(server_->port());
+  neighbour.send(post("/v1/completions", "{\"prompt\":[" + good + "],\"max_tokens\":40,\"temperature\":0,\"return_token_ids\":true}"));
+  for (int t = 0; t < 500 && loop_->stats().running == 0; ++t) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (bool stream : {false, true, false}) {
+    Socket s(server_->port());
+    s.send(post("/v1/completions", std::string("{\"prompt\":[7,49],\"max_tokens\":9,\"stream\":") + (stream ? "true}" : "false}")));
+    const std::string answer = s.read("}}");
+    EXPECT_NE(answer.find("no valid token"), std::string::npos) << answer;
+    EXPECT_EQ(answer.substr(0, 12), "HTTP/1.1 500") << answer;  // nothing of a stream was sent yet
+  }
+  const std::string whole = neighbour.read("\"total_tokens\":43");
+  EXPECT_NE(whole.find("\"finish_reason\":\"length\""), std::string::npos) << whole;
+  EXPECT_NE(whole.find(ids), std::string::npos) << whole << " must hold " << ids;
+  Socket after(server_->port());
+  after.send("GET /health/ready HTTP/1.1\r\n\r\n");
+  EXPECT_EQ(after.read("\r\n").substr(0, 12), "HTTP/1.1 200");
 }
 
 TEST_F(ServerHttp, RefusesWhatIsTooLargeOrMalformed) {

@@ -1,8 +1,11 @@
 // A two-layer decoder of random weights, built as an importer would: primitive operators only.
 #pragma once
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 #include <string>
+#include <vector>
 
 #include "ir/graph.h"
 #include "op/step_io.h"
@@ -13,6 +16,7 @@ struct TinyConfig {
   int64_t hidden = 64, heads = 4, kv_heads = 2, head_dim = 16, intermediate = 96, vocab = 97;
   int layers = 2;
   uint32_t seed = 1;
+  int64_t nan_token = -1;  // its embedding is not a number: what a sequence that holds it computes is none, either
 };
 
 inline ConstantPtr random_constant(std::mt19937& rng, Dims shape, float scale) {
@@ -46,7 +50,14 @@ inline Model tiny_llama(const TinyConfig& c = {}) {
   std::vector<float> f;
   for (int64_t i = 0; i < c.head_dim / 2; ++i) f.push_back(std::pow(10000.0f, -2.0f * static_cast<float>(i) / static_cast<float>(c.head_dim)));
   ValueId frequencies = g.add_constant("rope.frequencies", make_constant(DType::kF32, {c.head_dim / 2}, f));
-  ValueId embedding = weight("embed", {c.vocab, c.hidden});
+  ConstantPtr rows_of_ids = random_constant(rng, {c.vocab, c.hidden}, 0.15f);
+  if (c.nan_token >= 0) {
+    std::vector<float> v(rows_of_ids->data.bytes.size() / sizeof(float));
+    std::memcpy(v.data(), rows_of_ids->data.bytes.data(), rows_of_ids->data.bytes.size());
+    std::fill_n(v.begin() + c.nan_token * c.hidden, c.hidden, std::nanf(""));
+    rows_of_ids = make_constant(DType::kF32, {c.vocab, c.hidden}, v);
+  }
+  ValueId embedding = g.add_constant("embed", rows_of_ids);
   ValueId x = add(OpId::kEmbedding, NoAttrs{}, {embedding, add(OpId::kResolveIds, NoAttrs{}, {ids, last}, "resolve")}, "embedding");
   for (int i = 0; i < c.layers; ++i) {
     std::string p = "layers." + std::to_string(i) + ".";

@@ -148,6 +148,7 @@ Status run_sample(KernelContext& kc, const KernelArgs& a) {
     SampledRow row;
     if (greedy(p)) {
       row.id = static_cast<int32_t>(ctx.table.argmax(logits, vocab));
+      if (!(logits[row.id] > -INFINITY)) row.id = -1;  // as sample_row()
       std::fill(top_ids, top_ids + kMaxTopLogprobs, -1);
       std::fill(top_logprobs, top_logprobs + kMaxTopLogprobs, -INFINITY);
     } else {
@@ -155,7 +156,7 @@ Status run_sample(KernelContext& kc, const KernelArgs& a) {
       row = sample_row({logits, static_cast<size_t>(vocab)}, counts, p, scratch, top_ids, top_logprobs);
     }
     count_token(counts, row.id);
-    a.in[4].as<int32_t>()[slot] = row.id;
+    a.in[4].as<int32_t>()[slot] = std::max(row.id, 0);  // a step that is on its way already still reads a token
     a.out[0].as<int32_t>()[r] = row.id;
     a.out[1].as<float>()[r] = row.logprob;
   });

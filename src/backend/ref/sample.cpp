@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "backend/ref/groups.h"
 #include "op/sampler.h"
 
@@ -17,7 +19,7 @@ Status sample(KernelContext&, const KernelArgs& a) {
     auto row = sample_row({a.in[0].as<float>() + r * vocab, static_cast<size_t>(vocab)}, counts, p, scratch,
                           a.out[2].as<int32_t>() + r * kMaxTopLogprobs, a.out[3].as<float>() + r * kMaxTopLogprobs);
     count_token(counts, row.id);
-    a.in[4].as<int32_t>()[slot] = row.id;
+    a.in[4].as<int32_t>()[slot] = std::max(row.id, 0);  // a step that is on its way already still reads a token
     a.out[0].as<int32_t>()[r] = row.id;
     a.out[1].as<float>()[r] = row.logprob;
   }
