@@ -104,6 +104,16 @@ Status infer_sdpa(InferContext& c) {
     return invalid(std::to_string(*h) + " heads over " + std::to_string(*kv) + " key heads");
   Dim keys = new_keys;
   if (c.has(4)) keys = c.in(4).ranked && c.in(4).rank() == 4 ? c.in(4).shape[2] + new_keys : c.fresh("keys");
+  if (c.has(7)) {  // rows end where they end; the result holds the longest, or all that the past has room for
+    if (!c.has(6)) return invalid("a cache's length comes with the rows' lengths");
+    auto length = c.elements(7);
+    if (length && length->size() != 1) return invalid("the cache's length is " + to_string(c.in(7)) + ", wanted one number");
+    auto most = keys.constant(), wanted = length ? (*length)[0].constant() : std::nullopt;
+    if (wanted && (*wanted < 1 || (most && *wanted > *most)))
+      return invalid("a cache of length " + std::to_string(*wanted) + ", allowed 1 to past and new keys together: " + to_string(Shape{keys}));
+    Dim room = c.has(4) && c.in(4).ranked && c.in(4).rank() == 4 ? c.in(4).shape[2] : Dim(0);
+    keys = length ? Dim::max(room, (*length)[0]) : c.fresh("keys");
+  }
   c.out(0).shape = flat ? Shape{batch, seq, Dim(a.heads) * v_size} : Shape{batch, heads, seq, v_size};
   if (c.output_count() > 1) c.out(1) = Type{k.dtype, true, {batch, kv_heads, keys, size}, {}};
   if (c.output_count() > 2) c.out(2) = Type{v.dtype, true, {batch, kv_heads, keys, v_size}, {}};

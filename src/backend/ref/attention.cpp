@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kMasked = -std::numeric_limits<double>::infinity();
 
-// Operands: 0 q, 1 k, 2 v, 3 mask, 4 past k, 5 past v, 6 valid keys. Rank 3 is [B, S, heads * size].
+// Operands: 0 q, 1 k, 2 v, 3 mask, 4 past k, 5 past v, 6 valid keys, 7 length of the cache. Rank 3 is [B, S, heads * size].
+// With a length the rows of a batch are ragged: row b has valid keys [0, n_b), its new ones are the last of them, and the past
+// in front of those is read from the start of its buffer. A row shorter than its new keys is padded at its end.
 class Sdpa {
  public:
   explicit Sdpa(const KernelArgs& k) : k_(k), a_(k.get<SdpaAttrs>()) {
@@ -25,6 +27,8 @@ class Sdpa {
     v_size_ = flat_ ? v[2] / kv_heads_ : v[3];
     past_ = k.has(4) ? k.in[4].shape[2] : 0;
     keys_ = past_ + new_keys_;
+    ragged_ = k.has(6) && k.has(7);
+    if (ragged_ && k.in[7].count() == 1) keys_ = std::max(past_, load_int(k.in[7].data, k.in[7].dtype, 0));
   }
 
   Status run() {
@@ -35,6 +39,11 @@ class Sdpa {
       return invalid("q, k, v and past do not fit each other");
     if (k_.has(3)) BRISK_TRY(set_mask());
     if (k_.has(6) && k_.in[6].count() != batch_) return invalid("numbers of valid keys do not fit the batch");
+    if (ragged_) BRISK_TRY(check_lengths());
+    auto holds = [&](size_t i, int64_t n) { return k_.out.size() <= i || !k_.out[i].present || k_.out[i].count() == n; };
+    if (!holds(1, batch_ * kv_heads_ * keys_ * size_) || !holds(2, batch_ * kv_heads_ * keys_ * v_size_) ||
+        !holds(3, batch_ * heads_ * queries_ * keys_))
+      return invalid("results do not fit a cache of " + std::to_string(keys_));
     return dispatch_float(k_.in[0].dtype, [&]<class T>(Tag<T>) -> Status {
       if (k_.out.size() > 1 && k_.out[1].present) present<T>(1, size_, 4, k_.out[1]);
       if (k_.out.size() > 2 && k_.out[2].present) present<T>(2, v_size_, 5, k_.out[2]);
@@ -59,10 +68,24 @@ class Sdpa {
     return {};
   }
 
+  Status check_lengths() const {
+    if (k_.in[7].count() != 1) return invalid("the cache's length is not one number");
+    for (int64_t b = 0; b < batch_; ++b) {
+      int64_t n = valid(b), most = std::min(keys_, past_ + new_keys_);
+      if (n < 1 || n > most) return invalid("row " + std::to_string(b) + " has " + std::to_string(n) + " valid keys, allowed 1 to " + std::to_string(most));
+      if (past_of(b) + queries_ > keys_) return invalid("the new keys of row " + std::to_string(b) + " end beyond the cache's " + std::to_string(keys_));
+    }
+    return {};
+  }
+  int64_t valid(int64_t b) const { return k_.has(6) ? load_int(k_.in[6].data, k_.in[6].dtype, b) : keys_; }
+  int64_t past_of(int64_t b) const { return ragged_ ? std::max<int64_t>(0, valid(b) - new_keys_) : past_; }
+
   // Element d of key or value (operand 1 or 2) of key head `h` at place j, past first.
   template <class T> T cached(int operand, int64_t size, int past_operand, int64_t b, int64_t h, int64_t j, int64_t d) const {
-    if (j < past_) return k_.in[static_cast<size_t>(past_operand)].template as<T>()[((b * kv_heads_ + h) * past_ + j) * size + d];
-    j -= past_;
+    const int64_t own_past = past_of(b);
+    if (j < own_past) return k_.in[static_cast<size_t>(past_operand)].template as<T>()[((b * kv_heads_ + h) * past_ + j) * size + d];
+    j -= own_past;
+    if (j >= new_keys_) return static_cast<T>(Acc<T>(0));  // room for later
     int64_t row = flat_ ? (b * new_keys_ + j) * kv_heads_ + h : (b * kv_heads_ + h) * new_keys_ + j;
     return k_.in[static_cast<size_t>(operand)].template as<T>()[row * size + d];
   }
@@ -76,9 +99,8 @@ class Sdpa {
 
   // What the mask, causality, windows and valid keys add to the score of query i and key j.
   double bias(int64_t b, int64_t h, int64_t i, int64_t j) const {
-    int64_t valid = k_.has(6) ? load_int(k_.in[6].data, k_.in[6].dtype, b) : keys_;
-    int64_t own = i + (k_.has(6) && !k_.has(4) ? valid - queries_ : past_);  // the query's own place among the keys
-    if (j >= valid || (a_.causal && j > own)) return kMasked;
+    int64_t own = i + (k_.has(6) && !k_.has(4) && !ragged_ ? valid(b) - queries_ : past_of(b));  // the query's own place among the keys
+    if (j >= valid(b) || (a_.causal && j > own)) return kMasked;
     if ((a_.left_window >= 0 && own - j > a_.left_window) || (a_.right_window >= 0 && j - own > a_.right_window)) return kMasked;
     if (!k_.has(3)) return 0;
     if (j >= mask_keys_) return kMasked;
@@ -129,7 +151,7 @@ class Sdpa {
 
   const KernelArgs& k_;
   const SdpaAttrs& a_;
-  bool flat_ = false;
+  bool flat_ = false, ragged_ = false;
   int64_t batch_, heads_, kv_heads_, queries_, new_keys_, size_, v_size_, past_, keys_, mask_keys_ = 0;
   Dims mask_;
 };

@@ -105,14 +105,17 @@ ValueId head_norm(Lower& l, ValueId x, ValueId weight, int64_t size) {
 }
 
 // Operands: 0 q or packed qkv, 1 k, 2 v, 3 past k, 4 past v, 5 last place of each row, 6 total, 7 cos, 8 sin,
-// 9 positions, 10 bias, 11 sink, 14 and 15 norms of q and k. The past is [B, kv heads, P, size]; new keys follow it.
+// 9 positions, 10 bias, 11 sink, 14 and 15 norms of q and k. The past is [B, kv heads, P, size]; a row's new keys follow what
+// it really holds of it (5), so rows may be of different lengths, and P may be a buffer longer than any of them.
 void group_query_attention(Lower& l) {
   int64_t heads = l.i("num_heads", 0), kv = l.i("kv_num_heads", 0);
   if (heads < 1 || kv < 1) return void(l.bad("num_heads " + std::to_string(heads) + ", kv_num_heads " + std::to_string(kv)));
   for (size_t i : {11, 12, 13})
     if (l.has(i)) return void(l.refuse("operand " + std::to_string(i)));
   if (l.i("smooth_softmax", 0) > 0) return void(l.refuse("smooth_softmax"));
+  if (!l.has(5) || !l.has(6)) return void(l.bad("seqlens_k and total_sequence_length are wanted"));
   ValueId q = l.in(0), k = l.in(1), v = l.in(2);
+  ValueId valid = l.binary(kAdd, l.reshape(l.cast(l.in(5), DType::kI64), {-1}), l.i64({1}));
   auto width = l.rank(q) == 3 ? l.type(q).shape[2].constant() : std::nullopt;
   if (!width) return void(l.refuse("q of unknown width"));
   int64_t size = *width / (l.has(1) ? heads : heads + 2 * kv);
@@ -128,9 +131,9 @@ void group_query_attention(Lower& l) {
   if (l.i("do_rotary", 0)) {
     ValueId positions = l.in(9);
     if (positions == kNoValue) {
-      ValueId past = l.has(3) ? l.squeeze(dim(l, l.in(3), 2), {0}) : l.i64_scalar(0);
-      ValueId end = l.binary(kAdd, past, l.squeeze(dim(l, q, 1), {0}));
-      positions = l.unsqueeze(l.add(kRange, NoAttrs{}, {past, end, l.i64_scalar(1)}), {0});
+      ValueId past = l.binary(kMax, l.binary(kSub, valid, dim(l, q, 1)), l.i64({0}));
+      ValueId steps = l.add(kRange, NoAttrs{}, {l.i64_scalar(0), l.squeeze(dim(l, q, 1), {0}), l.i64_scalar(1)});
+      positions = l.binary(kAdd, l.unsqueeze(past, {1}), l.unsqueeze(steps, {0}));
     }
     RopeAttrs a;
     a.head_dim = size;
@@ -149,7 +152,8 @@ void group_query_attention(Lower& l) {
   a.causal = true;
   int64_t window = l.i("local_window_size", -1);
   if (window > 0) a.left_window = window - 1;
-  auto out = l.add_n(kAttention, a, {q, k, v, l.in(10), l.in(3), l.in(4)}, l.wants(1) || l.wants(2) ? 3 : 1);
+  ValueId length = l.reshape(l.cast(l.in(6), DType::kI64), {});
+  auto out = l.add_n(kAttention, a, {q, k, v, l.in(10), l.in(3), l.in(4), valid, length}, l.wants(1) || l.wants(2) ? 3 : 1);
   for (size_t i = 0; i < out.size(); ++i) l.set(i, out[i]);
 }
 
