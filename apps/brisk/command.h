@@ -27,6 +27,7 @@ int exit_code(const Error& e);
 // Flags that several commands share.
 void add_log_level(CLI::App& app);
 void add_threads(CLI::App& app, int& threads);
+void add_memory(CLI::App& app, int64_t& bytes, const std::string& what);  // --memory SIZE
 // --max-model-len --max-num-seqs --max-batched-tokens --memory --kv-dtype --threads --chat-template --log-level
 void add_runtime_flags(CLI::App& app, LLMOptions& options);
 // --temp --top-k ... --seed --stop, as `generate` and `chat` take them.

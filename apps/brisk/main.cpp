@@ -1,4 +1,6 @@
 #include <cstdio>
+#include <exception>
+#include <new>
 
 #include "api/backends.h"
 #include "base/log.h"
@@ -28,6 +30,15 @@ std::string version_text() {
   return std::string("brisk ") + BRISK_VERSION + " (" + BRISK_COMMIT + "), cpu: " + (isa.empty() ? "baseline" : isa);
 }
 
+// Memory can run out anywhere: that is an error of the machine, like others.
+Status guarded(const Run& run) try {
+  return run();
+} catch (const std::bad_alloc&) {
+  return environment("out of memory");
+} catch (const std::exception& e) {
+  return internal(e.what());
+}
+
 int main(int argc, char** argv) {
   CLI::App app("brisk: compiles trained models into engine files and serves them");
   app.require_subcommand(1);
@@ -48,7 +59,7 @@ int main(int argc, char** argv) {
   }
   for (auto& [sub, run] : runs)
     if (sub->parsed()) {
-      Status s = run();
+      Status s = guarded(run);
       if (s.ok()) return 0;
       std::string text = s.error().message;
       if (s.error().kind == ErrorKind::kInternal) text += "\nThis is a bug in brisk; please report it with the lines above.";

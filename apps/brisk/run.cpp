@@ -118,6 +118,7 @@ Run run_command(CLI::App& app) {
       ->check(CLI::IsMember({"cpu", "ref", "far"}));
   app.add_option("--precision", o->execution.precision, "of a model that is not an engine; default fp32")
       ->check(CLI::IsMember({"fp32", "fp16", "bf16", "int8", "int8w", "int4w"}));
+  add_memory(app, o->execution.memory_bytes, "cap on temporary values and results, such as 2G; 0: what is free");
   add_threads(app, o->execution.threads);
   add_log_level(app);
   return [o] { return run(*o); };

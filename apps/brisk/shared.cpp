@@ -32,19 +32,23 @@ void add_threads(CLI::App& app, int& threads) {
   app.add_option("--threads", threads, "compute threads; 0: all the process may use")->check(CLI::Range(0, 1024));
 }
 
+void add_memory(CLI::App& app, int64_t& bytes, const std::string& what) {
+  app.add_option_function<std::string>(
+         "--memory",
+         [&bytes](const std::string& text) {
+           auto n = parse_size(text);
+           if (!n.ok()) throw CLI::ValidationError("--memory", n.error().message);
+           bytes = *n;
+         },
+         what)
+      ->type_name("SIZE");
+}
+
 void add_runtime_flags(CLI::App& app, LLMOptions& o) {
   app.add_option("--max-model-len", o.max_model_len, "positions of one sequence; 0: as the model was made")->check(CLI::NonNegativeNumber);
   app.add_option("--max-num-seqs", o.max_num_seqs, "sequences in one step")->check(CLI::Range(1, 4096));
   app.add_option("--max-batched-tokens", o.max_batched_tokens, "tokens in one step; longer prompts run in chunks")->check(CLI::Range(1, 65536));
-  app.add_option_function<std::string>(
-         "--memory",
-         [&o](const std::string& text) {
-           auto n = parse_size(text);
-           if (!n.ok()) throw CLI::ValidationError("--memory", n.error().message);
-           o.memory_bytes = *n;
-         },
-         "cap on weights, state and scratch, such as 2G; 0: half of what is free")
-      ->type_name("SIZE");
+  add_memory(app, o.memory_bytes, "cap on weights, state and scratch, such as 2G; 0: half of what is free");
   app.add_option("--kv-dtype", o.kv_dtype, "element type of the key/value cache")->check(CLI::IsMember({"fp32", "fp16", "bf16"}));
   app.add_option_function<std::string>(
          "--chat-template",

@@ -1,5 +1,6 @@
 // Calls of an engine's (or an in-memory model's) function on tensors.
 #pragma once
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@ struct ExecutionOptions {
   std::string device = "cpu";  // "cpu", "ref" or "far" (reference kernels behind an address space of their own)
   std::string precision;       // for models that are not engines; empty: fp32
   int threads = 0;             // 0: all the process may use
+  int64_t memory_bytes = 0;    // cap on temporary values and results; 0: what is available. Beyond it run() fails (kEnvironment)
 };
 
 // One thread at a time may call a context; contexts of one engine file share its weight pages.

@@ -35,11 +35,13 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
   options.passes.dump_after = config.dump_after;
   options.passes.dump = config.dump;
   if (config.progress) config.progress("import", 0);
+  MappingWatch watch;
   BRISK_ASSIGN(Model model, load_model(path, config.tokenizer_dir));
   if (report) report->notes = model.notes;
   BRISK_ASSIGN(options.input_hashes["model.sha256"], hash_model(path));
   CompileReport r;
   BRISK_ASSIGN(auto content, compile(std::move(model), options, {backend.registry(), backend.device(), backend.context()}, &r));
+  if (auto whole = watch.check(); !whole.ok()) return std::move(whole).error().in(path);
   if (report) {
     report->precision = r.precision;
     for (auto& p : r.passes) report->passes.push_back({p.name, p.rewrites, p.nodes, p.ms});
@@ -50,6 +52,10 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
 
 Result<BuildReport> Builder::build(const std::string& model, const std::string& engine_path) {
   auto start = std::chrono::steady_clock::now();
+  {
+    // A place that cannot be written is an error now, not after the work.
+    BRISK_ASSIGN(auto trial, AtomicFile::create(engine_path));
+  }
   BRISK_ASSIGN(auto backend, BackendSet::create(config_.device, config_.threads));
   BuildReport report;
   BRISK_ASSIGN(auto content, compile_file(model, config_, *backend, &report));

@@ -49,7 +49,7 @@ Result<std::unique_ptr<ExecutionContext>> ExecutionContext::open(const std::stri
   BRISK_ASSIGN(s->engine, LoadedEngine::create(content, s->backend->device(), s->backend->registry()));
   std::string function = content->functions.count("main") ? "main" : content->functions.begin()->first;
   if (function == "step") return invalid(path + ": a generative engine: use generate, chat or serve");
-  BRISK_ASSIGN(s->executor, Executor::create(s->engine, function, s->backend->context()));
+  BRISK_ASSIGN(s->executor, Executor::create(s->engine, function, s->backend->context(), o.memory_bytes));
   s->inputs.resize(s->executor->plan().inputs.size());
   return std::unique_ptr<ExecutionContext>(new ExecutionContext(std::move(s)));
 }
@@ -86,7 +86,7 @@ Result<std::vector<std::pair<std::string, Tensor>>> ExecutionContext::run(const 
     if (it == given.end()) return invalid("input '" + v.name + "' is missing");
     auto c = to_constant(it->second);
     if (!c.ok()) return std::move(c).error().in("input '" + v.name + "'");
-    int64_t bytes = (*c)->stored_bytes();
+    const int64_t bytes = (*c)->stored_bytes();
     State::Input& memory = s.inputs[i];
     if (memory.bytes < bytes || !memory.data) {
       if (memory.data) device.deallocate(memory.data, memory.bytes);
@@ -107,6 +107,9 @@ Result<std::vector<std::pair<std::string, Tensor>>> ExecutionContext::run(const 
   BRISK_TRY(s.executor->run(views));
   std::vector<std::pair<std::string, Tensor>> results;
   auto outputs = s.executor->outputs();
+  int64_t bytes = 0;
+  for (const TensorView& v : outputs) bytes += v.bytes();
+  if (auto room = s.executor->make_room(bytes); !room.ok()) return std::move(room).error().in("results");
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor t;
     t.dtype = dtype_name(outputs[i].dtype);
@@ -116,6 +119,7 @@ Result<std::vector<std::pair<std::string, Tensor>>> ExecutionContext::run(const 
     results.emplace_back(plan.values[static_cast<size_t>(plan.outputs[i])].name, std::move(t));
   }
   BRISK_TRY(device.synchronize());
+  BRISK_TRY(s.engine->content().check_mapping());
   return results;
 }
 

@@ -1,11 +1,10 @@
 #include "api/generator.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 
 #include "base/checked.h"
+#include "base/memory.h"
 #include "engine/engine_file.h"
 #include "op/step_io.h"
 #include "runtime/engine_step_runner.h"
@@ -16,10 +15,6 @@ namespace {
 
 double ms_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-}
-
-int64_t free_memory() {
-  return static_cast<int64_t>(::sysconf(_SC_AVPHYS_PAGES)) * static_cast<int64_t>(::sysconf(_SC_PAGESIZE));
 }
 
 Result<std::optional<DType>> kv_dtype(const std::string& name) {
@@ -46,16 +41,24 @@ Result<StepLimits> limits_for(const EngineContent& content, const Plan& step, co
 
   int64_t weights = 0, unit = state_bytes_per_block(step, kv);
   for (const Weight& w : content.weights) weights += static_cast<int64_t>(w.bytes.bytes.size());
-  // Scratch is estimated here and small beside the rest: the arena of one step plus slots.
-  int64_t other = 64 << 20;
-  int64_t budget = o.memory_bytes ? o.memory_bytes - weights - other : free_memory() / 2;
+  auto temporary = step_bytes(step, limits);
+  if (!temporary) return invalid("the temporary values of a step of " + std::to_string(limits.max_tokens) + " tokens are too large to count");
+  constexpr int64_t kWorkspace = 32 << 20;  // of kernels, the process itself
+  auto mb = [](int64_t bytes) { return std::to_string(bytes >> 20) + " MB"; };
+  int64_t whole = o.memory_bytes ? o.memory_bytes - weights : available_memory() / 2;
+  if (*temporary > whole - kWorkspace)
+    return environment("memory: weights take " + mb(weights) + ", the temporary values of a step of " + std::to_string(limits.max_tokens) +
+                       " tokens and " + std::to_string(limits.max_sequences) + " sequences " + mb(*temporary) + ", and " + mb(kWorkspace) +
+                       " are kept for the rest; " + (o.memory_bytes ? mb(o.memory_bytes) + " are allowed" : mb(whole) + " (half of what is available) are there") +
+                       ". Fewer tokens or sequences in a step take less");
+  int64_t budget = whole - kWorkspace - *temporary;
   int64_t wanted = limits.max_blocks_per_sequence * limits.max_sequences;
   limits.blocks = std::min(wanted, unit > 0 ? budget / unit : wanted);
   if (limits.blocks < limits.max_blocks_per_sequence) {
     // A model whose full context does not fit still serves shorter ones.
     if (limits.blocks < 2)
-      return invalid("memory: weights take " + std::to_string(weights >> 20) + " MB and one block of state " +
-                     std::to_string(unit >> 10) + " KB; the limit leaves room for no sequence");
+      return environment("memory: weights take " + mb(weights) + " and one block of state " + std::to_string(unit >> 10) +
+                         " KB; the limit leaves room for no sequence");
     limits.max_blocks_per_sequence = limits.blocks;
   }
   return limits;
@@ -101,7 +104,7 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
   BRISK_ASSIGN(auto kv, kv_dtype(o.kv_dtype));
   BRISK_ASSIGN(auto limits, limits_for(*content, step->second, o, kv));
   BRISK_ASSIGN(g->engine, LoadedEngine::create(content, g->backend->device(), g->backend->registry()));
-  BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, kv}));
+  BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, kv, o.memory_bytes}));
   BRISK_TRY(warm(*runner));
   if (with_loop) {
     LoopOptions loop;

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/mapping_guard.h"
+
 namespace brisk {
 namespace {
 
@@ -59,10 +61,12 @@ Result<std::shared_ptr<MappedFile>> MappedFile::open(const std::string& path) {
   void* p = ::mmap(nullptr, file->size_, PROT_READ, MAP_SHARED, file->fd_, 0);
   if (p == MAP_FAILED) return os_error(path, "map");
   file->data_ = static_cast<const std::byte*>(p);
+  file->guard_ = mapping_guard::add(p, file->size_);
   return file;
 }
 
 MappedFile::~MappedFile() {
+  mapping_guard::remove(guard_);
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
   if (fd_ >= 0) ::close(fd_);
 }
@@ -73,10 +77,21 @@ Status MappedFile::check_size() const {
   if (static_cast<size_t>(st.st_size) < size_)
     return invalid(path_ + ": file shrank from " + std::to_string(size_) + " to " + std::to_string(st.st_size) +
                    " bytes while open");
+  if (lost()) return environment(path_ + ": a part of the file could not be read");
   return {};
 }
 
+bool MappedFile::lost() const { return mapping_guard::lost(guard_); }
+
+MappingWatch::MappingWatch() : before_(mapping_guard::losses()) {}
+
+Status MappingWatch::check() const {
+  if (mapping_guard::losses() == before_) return {};
+  return environment("a file that was being read was cut short, or a part of it could not be read");
+}
+
 Result<std::unique_ptr<AtomicFile>> AtomicFile::create(const std::string& path) {
+  if (is_directory(path)) return invalid(path + ": is a folder; name a file");
   std::unique_ptr<AtomicFile> file(new AtomicFile);
   file->path_ = path;
   file->temporary_ = path + ".tmp-" + std::to_string(::getpid());
@@ -102,6 +117,7 @@ Status AtomicFile::write(std::span<const std::byte> data) {
   while (!data.empty()) {
     ssize_t n = ::write(fd_, data.data(), data.size());
     if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EFAULT) return environment(path_ + ": cannot write: a file that was being read was cut short");
     if (n <= 0) return os_error(path_, "write");
     position_ += static_cast<uint64_t>(n);
     data = data.subspan(static_cast<size_t>(n));
@@ -145,7 +161,9 @@ Result<std::string> read_file(const std::string& path, uint64_t limit) {
   if (bytes.size() > limit)
     return invalid(path + ": " + std::to_string(bytes.size()) + " bytes, at most " + std::to_string(limit) +
                    " are read of this kind of file");
-  return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  BRISK_TRY(file->check_size());
+  return text;
 }
 
 bool is_directory(const std::string& path) {

@@ -22,15 +22,28 @@ class MappedFile {
 
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
-  // Reads the file's size again; an error if it shrank under the mapping (touching the lost pages would be SIGBUS).
+  // Are all bytes still those of the file? An error if it shrank since it was opened, or if a page could not be read (it
+  // reads as zeros then, mapping_guard.h). Ask after the bytes were used.
   Status check_size() const;
+  bool lost() const;  // the second of these: one load
 
  private:
   MappedFile() = default;
   const std::byte* data_ = nullptr;
   size_t size_ = 0;
   int fd_ = -1;
+  int guard_ = -1;
   std::string path_;
+};
+
+// For work on mappings that somebody else holds (the weights of a model): take one before, and check() after it.
+class MappingWatch {
+ public:
+  MappingWatch();
+  Status check() const;  // an error if any mapping of this process has lost pages since
+
+ private:
+  uint64_t before_;
 };
 
 // Writes to "<path>.tmp-<pid>" and renames on commit(); the destructor removes what was not committed, so an

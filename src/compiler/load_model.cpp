@@ -79,6 +79,7 @@ Result<std::string> hash_model(const std::string& path) {
     BRISK_ASSIGN(auto file, MappedFile::open(f));
     if (files.size() > 1) hash.add(std::filesystem::path(f).filename().string());
     hash.add(file->bytes());
+    BRISK_TRY(file->check_size());
   }
   return hash.hex();
 }

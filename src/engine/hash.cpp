@@ -22,6 +22,7 @@ Result<std::string> engine_content_hash(const std::string& path) {
     auto piece = bytes.subspan(at, std::min(kPiece, bytes.size() - at));
     ok = EVP_DigestUpdate(context.get(), piece.data(), piece.size()) == 1;
   }
+  BRISK_TRY(file->check_size());
   if (!ok || EVP_DigestFinal_ex(context.get(), digest, &size) != 1) return environment(path + ": OpenSSL cannot compute SHA-256");
   std::string hex;
   for (unsigned int i = 0; i < size; ++i) {

@@ -8,4 +8,9 @@ int64_t PlanState::unit_bytes() const {
   return kind == Kind::kPagedKv ? dtype_bytes(dtype, 2 * kv_heads * head_dim * kBlockTokens) : dtype_bytes(dtype, width);
 }
 
+Status EngineContent::check_mapping() const {
+  if (!mapping || !mapping->lost()) return {};
+  return environment(mapping->path() + ": the engine file was cut short, or a part of it could not be read");
+}
+
 }  // namespace brisk

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "kernel/kernel.h"
 #include "op/op.h"
 #include "tensor/tensor.h"
@@ -104,8 +105,10 @@ struct EngineContent {
   std::map<std::string, std::string> build_record;  // options, hash of the inputs, timing-cache hash, version; no paths, no times
   std::vector<LayerLoss> layer_loss;
 
-  // Keeps weight bytes alive when they point into a mapped file.
-  std::shared_ptr<const void> mapping;
+  // The file that weight bytes point into, if they do.
+  std::shared_ptr<const MappedFile> mapping;
+  // An error if that file was cut short under the mapping: what was computed with its weights is void.
+  Status check_mapping() const;
 };
 
 }  // namespace brisk

@@ -115,6 +115,7 @@ Result<std::shared_ptr<const EngineContent>> read(const std::string& path, const
   BRISK_ASSIGN(std::shared_ptr<MappedFile> file, MappedFile::open(path));
   auto content = std::make_shared<EngineContent>();
   if (auto s = read_content(*file, registry, verify_weights, *content); !s.ok()) return std::move(s).error().in(path);
+  BRISK_TRY(file->check_size());
   for (Weight& w : content->weights) w.bytes.owner = file;
   content->mapping = file;
   return std::shared_ptr<const EngineContent>(std::move(content));

@@ -192,6 +192,7 @@ Status write_blob(SectionWriter& out, Section kind, const std::string& bytes) {
 
 Status write_engine(const EngineContent& content, const std::string& path) {
   BRISK_ASSIGN(std::string metadata, Metadata().build(content));
+  MappingWatch watch;  // weights may lie in a model's file
   BRISK_ASSIGN(auto file, AtomicFile::create(path));
   // Room for header and table; filled in when the sections' places and checksums are known.
   const std::vector<std::byte> room(sizeof(layout::Header) + layout::kSectionKinds * sizeof(layout::SectionEntry));
@@ -220,6 +221,7 @@ Status write_engine(const EngineContent& content, const std::string& path) {
   header.checksum = XXH3_64bits(head.data(), head.size());
   std::memcpy(head.data(), &header, sizeof header);
   BRISK_TRY(file->overwrite(0, as_bytes(head)));
+  BRISK_TRY(watch.check());
   return file->commit();
 }
 

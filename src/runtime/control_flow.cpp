@@ -37,19 +37,19 @@ Status run_if(Frame& frame, size_t index, const PlanStep& step) {
 // Device memory of one value that outlives a run of the block that made it.
 class Held {
  public:
-  explicit Held(Device& d) : device_(&d) {}
-  Held(Held&& o) noexcept : device_(o.device_), view_(o.view_), bytes_(o.bytes_) { o.view_ = TensorView(); }
+  explicit Held(Frame& f) : device_(&f.device()), budget_(&f.budget()) {}
+  Held(Held&& o) noexcept : device_(o.device_), budget_(o.budget_), view_(o.view_), bytes_(o.bytes_) { o.view_ = TensorView(); }
   Held& operator=(Held&&) = delete;
-  ~Held() { if (view_.data) device_->deallocate(view_.data, bytes_); }
+  ~Held() { budget_->deallocate(view_.data, bytes_); }
 
   const TensorView& view() const { return view_; }
   Status take(const TensorView& from) {
     int64_t bytes = std::max<int64_t>(from.bytes(), 1);
     if (bytes > bytes_) {
-      BRISK_ASSIGN(void* p, device_->allocate(bytes));
+      BRISK_ASSIGN(void* p, budget_->allocate(bytes));
       // Work that reads the old bytes may still be queued.
       if (view_.data) BRISK_TRY(device_->synchronize());
-      if (view_.data) device_->deallocate(view_.data, bytes_);
+      budget_->deallocate(view_.data, bytes_);
       view_.data = p;
       bytes_ = bytes;
     }
@@ -60,7 +60,7 @@ class Held {
   }
   template <class T> Status set(DType t, T value) {
     if (!view_.data) {
-      BRISK_ASSIGN(view_.data, device_->allocate(sizeof(T)));
+      BRISK_ASSIGN(view_.data, budget_->allocate(sizeof(T)));
       bytes_ = sizeof(T);
       view_ = TensorView(view_.data, t, Dims{});
     }
@@ -70,6 +70,7 @@ class Held {
 
  private:
   Device* device_;
+  MemoryBudget* budget_;
   TensorView view_;
   int64_t bytes_ = 0;
 };
@@ -123,10 +124,10 @@ Status run_loop(Frame& frame, size_t index, const PlanStep& step) {
 
   std::vector<Held> held;
   for (size_t i = 0; i < states; ++i) {
-    held.emplace_back(device);
+    held.emplace_back(frame);
     BRISK_TRY(held[i].take(frame.value(step.inputs[2 + i])));
   }
-  Held counter(device), condition(device);
+  Held counter(frame), condition(frame);
   std::vector<std::vector<Held>> pieces(elements);
   std::vector<TensorView> in(2 + states + captures);
   for (size_t c = 0; c < captures; ++c) {
@@ -145,11 +146,11 @@ Status run_loop(Frame& frame, size_t index, const PlanStep& step) {
     // States may be passed on in another order: all are copied before any is overwritten.
     std::vector<Held> next;
     for (size_t s = 0; s < states; ++s) {
-      next.emplace_back(device);
+      next.emplace_back(frame);
       BRISK_TRY(next[s].take(results[1 + s]));
     }
     for (size_t e = 0; e < elements; ++e) {
-      pieces[e].emplace_back(device);
+      pieces[e].emplace_back(frame);
       BRISK_TRY(pieces[e].back().take(results[1 + states + e]));
     }
     BRISK_TRY(device.synchronize());

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "base/checked.h"
+
 namespace brisk {
 
 int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype) {
@@ -18,6 +20,18 @@ int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype) {
 }
 
 namespace {
+
+constexpr size_t kInputs = 8;
+
+// Bytes of the arrays of one step, in the order of EngineStepRunner::kInputNames.
+std::array<int64_t, kInputs> input_bytes(const StepLimits& l) {
+  int64_t t = l.max_tokens, s = l.max_sequences;
+  return {t * 4, t * 4, (s + 1) * 4, s * 4, s * l.max_blocks_per_sequence * 4, s * 4, s * static_cast<int64_t>(sizeof(SampleParams)), s * 4};
+}
+
+std::map<std::string, int64_t> largest_sizes(const StepLimits& l) {
+  return {{"T", l.max_tokens}, {"S", l.max_sequences}, {"L", l.max_sequences}, {"B", l.max_blocks_per_sequence}};
+}
 
 int64_t now_ns() {
   timespec t{};
@@ -52,7 +66,7 @@ class EngineStepRunner final : public StepRunner {
     std::unique_ptr<EngineStepRunner> r(new EngineStepRunner);
     r->engine_ = std::move(engine);
     r->limits_ = options.limits;
-    BRISK_ASSIGN(r->executor_, Executor::create(r->engine_, "step", context));
+    BRISK_ASSIGN(r->executor_, Executor::create(r->engine_, "step", context, options.memory_limit));
     BRISK_TRY(r->find_vocabulary());
     BRISK_TRY(r->allocate_state(options));
     BRISK_TRY(r->allocate_io());
@@ -111,6 +125,7 @@ class EngineStepRunner final : public StepRunner {
     if (!slot.outstanding || ticket >= next_ticket_) return internal("no step with ticket " + std::to_string(ticket));
     slot.outstanding = false;
     BRISK_TRY(engine_->device().wait(slot.mark));
+    BRISK_TRY(engine_->content().check_mapping());
     slot.output.sampled_at_ns = now_ns();
     return slot.output;
   }
@@ -127,7 +142,6 @@ class EngineStepRunner final : public StepRunner {
   }
 
  private:
-  static constexpr size_t kInputs = 8;
   static constexpr std::array<const char*, kInputs> kInputNames = {
       step_io::kIds, step_io::kPositions, step_io::kSeqStarts, step_io::kContextLens,
       step_io::kBlockTables, step_io::kLogitRows, step_io::kSampleParams, step_io::kSlots};
@@ -183,11 +197,9 @@ class EngineStepRunner final : public StepRunner {
   }
 
   Status allocate_io() {
-    int64_t t = limits_.max_tokens, s = limits_.max_sequences, b = limits_.max_blocks_per_sequence;
-    const std::array<int64_t, kInputs> bytes = {t * 4, t * 4, (s + 1) * 4, s * 4, s * b * 4, s * 4,
-                                                s * static_cast<int64_t>(sizeof(SampleParams)), s * 4};
+    const auto bytes = input_bytes(limits_);
     for (size_t i = 0; i < kInputs; ++i) BRISK_TRY(input_memory_[i].allocate(engine_->device(), bytes[i]));
-    return executor_->reserve({{"T", t}, {"S", s}, {"L", s}, {"B", b}});
+    return executor_->reserve(largest_sizes(limits_));
   }
 
   // The last line of defence against a scheduler bug: nothing out of range reaches a kernel.
@@ -239,6 +251,20 @@ class EngineStepRunner final : public StepRunner {
 };
 
 }  // namespace
+
+std::optional<int64_t> step_bytes(const Plan& step, const StepLimits& limits) {
+  auto sizes = largest_sizes(limits);
+  auto sum = temporary_bytes(step, [&](const std::string& name) -> std::optional<int64_t> {
+    auto it = sizes.find(name);
+    return it == sizes.end() ? 1 : it->second;  // as Executor::reserve()
+  });
+  for (int64_t bytes : input_bytes(limits))
+    if (sum) sum = checked_add(*sum, bytes);
+  for (const PlanState& s : step.states)
+    if (auto slots = checked_mul(s.unit_bytes(), limits.max_sequences); s.kind == PlanState::Kind::kSlots && sum)
+      sum = slots ? checked_add(*sum, *slots) : std::nullopt;
+  return sum;
+}
 
 Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const LoadedEngine> engine, KernelContext context,
                                                      const StepRunnerOptions& options) {

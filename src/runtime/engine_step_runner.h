@@ -12,10 +12,15 @@ namespace brisk {
 struct StepRunnerOptions {
   StepLimits limits;                // blocks: 0 = from memory_bytes
   std::optional<DType> kv_dtype;    // overrides what the engine was built for
+  int64_t memory_limit = 0;         // of the executor's temporary memory; 0: what the device has available
 };
 
 // Bytes of paged state that one block of kBlockTokens tokens takes over all layers.
 int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype = std::nullopt);
+
+// Device bytes of everything else that a runner with these limits allocates: temporary values, slots, arrays of a step.
+// nullopt where the plan's sizes cannot be counted.
+std::optional<int64_t> step_bytes(const Plan& step, const StepLimits& limits);
 
 // Allocates all state and buffers for the limits; nothing is allocated by submit() or wait().
 Result<std::unique_ptr<StepRunner>> make_step_runner(std::shared_ptr<const LoadedEngine> engine, KernelContext context,

@@ -5,19 +5,21 @@
 namespace brisk {
 
 Result<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
-                                                   KernelContext context) {
+                                                   KernelContext context, int64_t memory_limit) {
   std::unique_ptr<Executor> e(new Executor);
   e->engine_ = std::move(engine);
   e->plan_ = e->engine_->function(function);
   e->context_ = context;
   if (!e->plan_) return invalid("the engine has no function '" + function + "'");
+  Device& device = e->engine_->device();
+  e->budget_ = std::make_unique<MemoryBudget>(device, memory_limit > 0 ? memory_limit : device.available_bytes());
   BRISK_ASSIGN(e->root_, Frame::create(*e, *e->plan_));
   return e;
 }
 
 Executor::~Executor() {
   root_.reset();
-  if (workspace_) engine_->device().deallocate(workspace_, workspace_bytes_);
+  if (workspace_) budget_->deallocate(workspace_, workspace_bytes_);
 }
 
 Status Executor::reserve(const std::map<std::string, int64_t>& largest) {
@@ -77,6 +79,11 @@ Status Executor::run(std::span<const TensorView> inputs) {
   return root_->run(inputs);
 }
 
+Status Executor::make_room(int64_t bytes) {
+  if (!budget_->has_room(bytes)) BRISK_TRY(root_->trim());
+  return budget_->check(bytes);
+}
+
 std::vector<TensorView> Executor::outputs() const { return root_->outputs(); }
 int64_t Executor::arena_bytes() const { return root_->arena_bytes(); }
 const MemoryPlan& Executor::memory_plan() const { return root_->memory_plan(); }
@@ -86,10 +93,10 @@ Result<void*> Executor::workspace(int64_t bytes) {
   if (bytes > workspace_bytes_) {
     Device& d = engine_->device();
     BRISK_TRY(d.synchronize());
-    if (workspace_) d.deallocate(workspace_, workspace_bytes_);
+    budget_->deallocate(workspace_, workspace_bytes_);
     workspace_ = nullptr;
     workspace_bytes_ = 0;
-    BRISK_ASSIGN(workspace_, d.allocate(bytes));
+    BRISK_ASSIGN(workspace_, budget_->allocate(bytes));
     workspace_bytes_ = bytes;
   }
   return workspace_;

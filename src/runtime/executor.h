@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/loaded_engine.h"
+#include "runtime/memory_budget.h"
 #include "runtime/memory_plan.h"
 
 namespace brisk {
@@ -20,8 +21,10 @@ class Frame;
 
 class Executor {
  public:
+  // `memory_limit`: most bytes that arena, workspace and results sized at run time may take together; 0: what the device
+  // has available now. Beyond it bind() and run() fail with kEnvironment.
   static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
-                                                  KernelContext context);
+                                                  KernelContext context, int64_t memory_limit = 0);
   ~Executor();
 
   const Plan& plan() const { return *plan_; }
@@ -41,6 +44,9 @@ class Executor {
   int64_t arena_bytes() const;       // temporaries of static size, nested blocks included
   const MemoryPlan& memory_plan() const;  // of the outermost frame at the last placement
 
+  // Is there this much more inside the memory limit? For what the caller copies out; unused buffers are given up for it.
+  Status make_room(int64_t bytes);
+
   // Called around every step if set: profile and layer-by-layer comparison. Runs after the step's work was enqueued.
   using StepHook = std::function<Status(const PlanStep&, std::span<const TensorView> in, std::span<const TensorView> out)>;
   void set_step_hook(StepHook hook);
@@ -52,6 +58,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   KernelContext context_;
   std::map<std::string, int64_t> symbols_;
+  std::unique_ptr<MemoryBudget> budget_;
   std::unique_ptr<Frame> root_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;

@@ -65,10 +65,9 @@ Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& pla
 
 Frame::~Frame() {
   (void)device().synchronize();
-  if (arena_) device().deallocate(arena_, arena_bytes_);
-  for (DynamicBuffer& b : dynamic_)
-    if (b.data) device().deallocate(b.data, b.bytes);
-  for (auto& [bytes, p] : free_dynamic_) device().deallocate(p, bytes);
+  budget().deallocate(arena_, arena_bytes_);
+  for (DynamicBuffer& b : dynamic_) budget().deallocate(b.data, b.bytes);
+  for (auto& [bytes, p] : free_dynamic_) budget().deallocate(p, bytes);
 }
 
 int32_t Frame::root_of(int32_t v) const {
@@ -117,11 +116,15 @@ Status Frame::bind(bool pin) {
 Status Frame::place(bool pin) {
   std::vector<Lifetime> lifetimes;
   std::vector<int32_t> values;
+  int64_t sum = 0;
   bool fits = pinned_ || !memory_.offsets.empty();
   for (size_t i = 0; i < plan_.values.size(); ++i) {
     if (plan_.values[i].kind != PlanValue::Kind::kArena || last_[i] < 0) continue;
     int64_t bytes = values_[i].bytes();
     if (fits && (lifetimes.size() >= placed_bytes_.size() || bytes > placed_bytes_[lifetimes.size()])) fits = false;
+    auto total = checked_add(sum, bytes);
+    if (!total || *total > kMaxArenaBytes) return invalid("temporary values take more than " + std::to_string(kMaxArenaBytes) + " bytes");
+    sum = *total;
     lifetimes.push_back({bytes, first_[i], last_[i]});
     values.push_back(static_cast<int32_t>(i));
   }
@@ -134,10 +137,19 @@ Status Frame::place(bool pin) {
     pinned_ = pin;
     if (memory_.arena_bytes > arena_bytes_) {
       BRISK_TRY(device().synchronize());
-      if (arena_) device().deallocate(arena_, arena_bytes_);
+      BRISK_TRY(trim());
+      budget().deallocate(arena_, arena_bytes_);
       arena_ = nullptr;
       arena_bytes_ = 0;
-      BRISK_ASSIGN(arena_, device().allocate(memory_.arena_bytes));
+      auto made = budget().allocate(memory_.arena_bytes);
+      if (!made.ok()) {
+        memory_ = {};  // nothing is placed: the next bind begins anew
+        placed_.clear();
+        placed_bytes_.clear();
+        pinned_ = false;
+        return std::move(made).error().in("temporary values");
+      }
+      arena_ = *made;
       arena_bytes_ = memory_.arena_bytes;
     }
   }
@@ -268,8 +280,10 @@ Status Frame::allocate_dynamic(int32_t v, DType dtype, const Dims& shape) {
     b = {it->second, it->first};
     free_dynamic_.erase(it);
   } else {
-    BRISK_ASSIGN(void* p, device().allocate(bytes));
-    b = {p, bytes};
+    if (!budget().has_room(bytes)) BRISK_TRY(trim());
+    auto p = budget().allocate(bytes);
+    if (!p.ok()) return std::move(p).error().in("a result of shape " + to_string(shape));
+    b = {*p, bytes};
   }
   value(v) = TensorView(b.data, dtype, shape);
   return {};
@@ -280,6 +294,14 @@ void Frame::release(int32_t v) {
   DynamicBuffer& b = dynamic_[static_cast<size_t>(v)];
   if (b.data) free_dynamic_.emplace(b.bytes, b.data);
   b = {};
+}
+
+Status Frame::trim() {
+  if (free_dynamic_.empty()) return {};
+  BRISK_TRY(device().synchronize());  // queued work may still use them
+  for (auto& [bytes, p] : free_dynamic_) budget().deallocate(p, bytes);
+  free_dynamic_.clear();
+  return {};
 }
 
 Status Frame::launch(size_t i) {

@@ -26,9 +26,11 @@ class Frame {
 
   // For control flow (control_flow.cpp).
   Device& device() const;
+  MemoryBudget& budget() const { return *executor_.budget_; }
   Frame& block(size_t step, size_t which) { return *steps_[step].blocks[which]; }
   // Memory for a result whose size is known only now; replaces what the value held.
   Status allocate_dynamic(int32_t value, DType dtype, const Dims& shape);
+  Status trim();  // gives the pool of dynamic buffers back to the device
   // Elements on the host: the data itself, or a copy fetched by waiting for the device.
   Result<TensorView> host_view(const TensorView& v, std::vector<std::byte>& storage);
 

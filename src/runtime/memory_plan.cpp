@@ -64,6 +64,7 @@ ValueUse find_value_use(const Plan& plan) {
 std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symbols) {
   ValueUse use = find_value_use(plan);
   std::vector<Lifetime> lifetimes;
+  int64_t all = 0;
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& v = plan.values[i];
     if (v.kind != PlanValue::Kind::kArena || use.last[i] < 0) continue;
@@ -71,13 +72,16 @@ std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symb
     for (const Dim& d : v.shape) shape.push_back(d.evaluate(symbols).value_or(-1));
     auto count = checked_count(shape);
     if (!count || *count > kMaxElements) return std::nullopt;
+    auto total = checked_add(all, dtype_bytes(v.dtype, *count));
+    if (!total || *total > kMaxArenaBytes) return std::nullopt;
+    all = *total;
     lifetimes.push_back({dtype_bytes(v.dtype, *count), use.first[i], use.last[i]});
   }
   int64_t sum = plan_memory(lifetimes).arena_bytes;
   for (const PlanStep& s : plan.steps)
     for (const Plan& b : s.blocks) {
       auto inner = temporary_bytes(b, symbols);
-      if (!inner) return std::nullopt;
+      if (!inner || *inner > kMaxArenaBytes - sum) return std::nullopt;
       sum += *inner;
     }
   return sum;

@@ -22,6 +22,8 @@ struct MemoryPlan {
 inline constexpr int64_t kArenaAlignment = 64;
 inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of one value: what follows may multiply it by element sizes
 
+inline constexpr int64_t kMaxArenaBytes = int64_t{1} << 50;  // of all values together, so that sums of sizes cannot overflow
+
 // Greedy by size: each buffer, largest first, goes to the lowest offset free over its whole lifetime
 // (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes);

@@ -24,6 +24,8 @@ class Device {
   // Memory, 64-byte aligned at least; zero-initialised. An error, never an abort, when there is not enough.
   virtual Result<void*> allocate(int64_t bytes) = 0;
   virtual void deallocate(void* p, int64_t bytes) = 0;
+  // What can still be allocated without harm to others, as far as is known.
+  virtual int64_t available_bytes() const = 0;
   // Makes read-only host memory (a mapped weight section) visible to kernels: CPU devices return the address itself,
   // others copy. `owner` is kept alive as long as the device may read it.
   virtual Result<const void*> adopt(const void* host, int64_t bytes, std::shared_ptr<const void> owner) = 0;

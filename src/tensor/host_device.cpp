@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/memory.h"
 
 namespace brisk {
 
@@ -24,6 +25,8 @@ Result<void*> HostDevice::allocate(int64_t bytes) {
 void HostDevice::deallocate(void* p, int64_t bytes) {
   if (p) ::munmap(p, static_cast<size_t>(pages(bytes)));
 }
+
+int64_t HostDevice::available_bytes() const { return available_memory(); }
 
 Result<const void*> HostDevice::adopt(const void* host, int64_t, std::shared_ptr<const void> owner) {
   if (owner) adopted_.push_back(std::move(owner));

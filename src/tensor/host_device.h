@@ -12,6 +12,7 @@ class HostDevice : public Device {
   std::string name() const override { return name_; }
   Result<void*> allocate(int64_t bytes) override;
   void deallocate(void* p, int64_t bytes) override;
+  int64_t available_bytes() const override;
   Result<const void*> adopt(const void* host, int64_t bytes, std::shared_ptr<const void> owner) override;
   void upload(void* device, const void* host, int64_t bytes) override;
   void download(void* host, const void* device, int64_t bytes) override;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/checked.h"
+#include "base/memory.h"
 
 namespace brisk::ref {
 namespace {
@@ -70,6 +71,8 @@ class FarDevice final : public Device {
         free_.erase(next);
       }
   }
+
+  int64_t available_bytes() const override { return std::min(kReservation, available_memory()); }
 
   Result<const void*> adopt(const void* host, int64_t bytes, std::shared_ptr<const void>) override {
     BRISK_ASSIGN(void* p, allocate(bytes));
