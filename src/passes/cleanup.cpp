@@ -1,5 +1,7 @@
 // Folding, identity removal, common sub-expressions and dead code.
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "passes/all.h"
 #include "passes/rewrite.h"
@@ -7,7 +9,8 @@
 namespace brisk::passes {
 namespace {
 
-constexpr int64_t kMaxFoldedBytes = 64 << 20;  // a folded Expand must not blow up the file
+constexpr int64_t kMaxFoldedBytes = 64 << 20;  // of one result: a folded Expand must not blow up the file
+constexpr int64_t kMaxGrowth = 8;              // of all results together, over the constants that the graph came with
 
 // A constant from elements that shape arithmetic has already decided.
 ConstantPtr from_elements(const Type& t) {
@@ -49,21 +52,33 @@ Result<std::vector<ConstantPtr>> evaluate(const Graph& g, const Node& n, Evaluat
   return evaluator.run(one, {});
 }
 
-bool small_enough(const Graph& g, const Node& n) {
+// Bytes of the results of a node whose operands are constants, as far as shapes tell; nullopt if one is too large to fold.
+std::optional<int64_t> folded_bytes(const Graph& g, const Node& n) {
+  int64_t sum = 0;
   for (ValueId v : n.outputs) {
     if (v < 0) continue;
     const Type& t = g.value(v).type;
-    int64_t count = 1;
-    for (const Dim& d : t.shape) count *= std::max<int64_t>(d.constant_or(1), 1);
-    if (!t.ranked || dtype_bytes(t.dtype, count) > kMaxFoldedBytes) return false;
+    std::vector<int64_t> shape;
+    for (const Dim& d : t.shape) shape.push_back(std::max<int64_t>(d.constant_or(1), 1));
+    auto count = checked_count(shape);
+    if (!t.ranked || !count || *count > kMaxFoldedBytes * 8 || dtype_bytes(t.dtype, *count) > kMaxFoldedBytes) return std::nullopt;
+    sum += dtype_bytes(t.dtype, *count);
   }
-  return true;
+  return sum;
+}
+
+int64_t constant_bytes(const Graph& g) {
+  int64_t sum = 0;
+  for (const Value& v : g.values)
+    if (v.constant) sum += v.constant->stored_bytes();
+  return sum;
 }
 
 }  // namespace
 
 Result<int> fold_constants(Graph& g, PassContext& c) {
   int folded = 0;
+  int64_t left = kMaxFoldedBytes + kMaxGrowth * constant_bytes(g);
   std::vector<bool> dead(g.nodes.size());
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
@@ -73,7 +88,9 @@ Result<int> fold_constants(Graph& g, PassContext& c) {
     std::vector<ConstantPtr> results;
     if (n.outputs.size() == 1)
       if (auto known = from_elements(g.value(n.outputs[0]).type)) results = {known};
-    if (results.empty() && c.evaluator && all_constant(g, n) && small_enough(g, n)) {
+    auto bytes = results.empty() && c.evaluator && all_constant(g, n) ? folded_bytes(g, n) : std::nullopt;
+    if (bytes && *bytes <= left) {
+      left -= *bytes;
       auto r = evaluate(g, n, *c.evaluator);
       if (r.ok()) results = std::move(*r);
       else if (r.error().kind != ErrorKind::kUnsupported) return std::move(r).error().in(n.name);
