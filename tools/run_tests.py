@@ -25,6 +25,7 @@ STAGES = [
     ("unit",        6, "tools/unit_tests.sh build"),
     ("cli",         1, "python3 tools/cli_docs.py --check"),
     ("embed",       3, "tools/test_embed.sh"),
+    ("hostile",     2, ".venv/bin/pytest -q tests/hostile"),
     ("templates",   3, "tests/real/templates.sh"),
     ("onnx",        5, ".venv/bin/python tests/onnx/suite.py"),
     ("real-onnx",   3, ".venv/bin/python tests/onnx/real_models.py"),
