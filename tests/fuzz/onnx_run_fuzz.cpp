@@ -99,7 +99,7 @@ std::vector<std::string> seeds() {
       model(input("q", 1, {"2", "3", "8"}) + input("k", 1, {"2", "3", "4"}) + input("p", 1, {"2", "1", "past", "4"}) + input("l", 6, {"2"}) + input("t", 6, {"1"}) +
                 node("GroupQueryAttention", {"q", "k", "k", "p", "p", "l", "t"}, {"y", "a", "b"}, int_attribute("num_heads", 2) + int_attribute("kv_num_heads", 1), "com.microsoft"),
             opset("com.microsoft", 1)),
-      model(input("c", 9, {}) + x + node("If", {"c"}, {"y"}, graph_attribute("then_branch", node("Neg", {"x"}, {"t"}) + output("t")) + graph_attribute("else_branch", node("NonZero", {"x"}, {"e"}) + output("e")))),
+      model(input("c", 9, {}) + x + node("If", {"c"}, {"y"}, graph_attribute("then_branch", node("Neg", {"x"}, {"t"}) + output("t")) + graph_attribute("else_branch", node("Abs", {"x"}, {"e"}) + output("e")))),
       model(x + input("s", 1, {"4"}) + input("z", 2, {"4"}) + node("QuantizeLinear", {"x", "s", "z"}, {"q"}, int_attribute("axis", 1)) + node("DequantizeLinear", {"q", "s", "z"}, {"y"}, int_attribute("axis", 1))),
       model(input("x", 7, {"3"}) + input("d", 7, {"1"}) + input("v", 1, {"2"}) + node("OneHot", {"x", "d", "v"}, {"y"})),
   };

@@ -1,6 +1,7 @@
 #include <google/protobuf/io/coded_stream.h>
 
 #include <filesystem>
+#include <optional>
 #include <unordered_set>
 
 #include "base/file.h"
@@ -12,6 +13,60 @@ namespace brisk::onnx_import {
 namespace {
 
 constexpr int kMaxNesting = 200;  // protobuf messages inside each other: about 60 levels of If
+
+// Which fields of which messages are messages themselves (onnx-ml.proto; the generated code is protobuf's lite form, which
+// cannot tell). What is not listed is text, bytes or numbers.
+enum Message : uint8_t { kModel, kGraph, kNode, kAttribute, kTensor, kInfo, kType, kTypeOf, kShape, kFunction, kSparse, kTraining, kLeaf };
+struct Field {
+  Message in;
+  uint8_t number;
+  Message type;
+};
+constexpr Field kFields[] = {
+    {kModel, 7, kGraph},      {kModel, 8, kLeaf},       {kModel, 14, kLeaf},     {kModel, 20, kTraining}, {kModel, 25, kFunction},
+    {kGraph, 1, kNode},       {kGraph, 5, kTensor},     {kGraph, 11, kInfo},     {kGraph, 12, kInfo},     {kGraph, 13, kInfo},
+    {kGraph, 14, kLeaf},      {kGraph, 15, kSparse},    {kGraph, 16, kLeaf},     {kNode, 5, kAttribute},  {kNode, 9, kLeaf},
+    {kAttribute, 5, kTensor}, {kAttribute, 6, kGraph},  {kAttribute, 10, kTensor}, {kAttribute, 11, kGraph}, {kAttribute, 14, kType},
+    {kAttribute, 15, kType},  {kAttribute, 22, kSparse}, {kAttribute, 23, kSparse}, {kTensor, 3, kLeaf},   {kTensor, 13, kLeaf},
+    {kTensor, 16, kLeaf},     {kInfo, 2, kType},        {kInfo, 4, kLeaf},       {kType, 1, kTypeOf},     {kType, 4, kTypeOf},
+    {kType, 5, kTypeOf},      {kType, 8, kTypeOf},      {kType, 9, kTypeOf},     {kTypeOf, 1, kType},     {kTypeOf, 2, kShape},
+    {kShape, 1, kLeaf},       {kFunction, 7, kNode},    {kFunction, 9, kLeaf},   {kFunction, 11, kAttribute}, {kFunction, 12, kInfo},
+    {kFunction, 14, kLeaf},   {kSparse, 1, kTensor},    {kSparse, 2, kTensor},   {kTraining, 1, kGraph},  {kTraining, 2, kGraph},
+    {kTraining, 3, kLeaf},    {kTraining, 4, kLeaf}};
+
+std::optional<Message> message_type(Message in, uint32_t number) {
+  for (const Field& f : kFields)
+    if (f.in == in && f.number == number) return f.type;
+  return std::nullopt;
+}
+
+// Is all there that the message says? Protobuf makes room for a string of a claimed length before it looks, so lengths are
+// walked through first; nothing is copied.
+bool lengths_hold(const uint8_t* data, int size, Message type = kModel, int depth = 0) {
+  if (depth > kMaxNesting) return false;
+  google::protobuf::io::CodedInputStream in(data, size);
+  while (const uint32_t tag = in.ReadTag()) {
+    uint64_t number = 0;
+    uint32_t length = 0;
+    switch (tag & 7) {
+      case 0:
+        if (!in.ReadVarint64(&number)) return false;
+        break;
+      case 1: length = 8; break;
+      case 5: length = 4; break;
+      case 2:
+        if (!in.ReadVarint32(&length)) return false;
+        break;
+      default: return false;  // groups: ONNX has none
+    }
+    const int at = in.CurrentPosition();
+    if (length > static_cast<uint32_t>(size - at)) return false;
+    const auto inner = (tag & 7) == 2 ? message_type(type, tag >> 3) : std::nullopt;
+    if (inner && !lengths_hold(data + at, static_cast<int>(length), *inner, depth + 1)) return false;
+    if (!in.Skip(static_cast<int>(length))) return false;
+  }
+  return in.CurrentPosition() == size;
+}
 
 std::string plain_domain(const std::string& d) { return d == "ai.onnx" ? "" : d; }
 
@@ -145,12 +200,15 @@ Result<ModelDef> parse_model(const std::string& path) {
   if (bytes.size() > static_cast<size_t>(INT32_MAX))
     return invalid(path + ": " + std::to_string(bytes.size()) +
                    " bytes; protobuf ends at 2 GiB. Save the model with external data (onnx.save_model(..., save_as_external_data=True))");
-  google::protobuf::io::CodedInputStream stream(reinterpret_cast<const uint8_t*>(bytes.data()), static_cast<int>(bytes.size()));
+  const Error broken = invalid(path + ": not an ONNX model, or cut off (protobuf does not parse)");
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  const int size = static_cast<int>(bytes.size());
+  if (!lengths_hold(data, size)) return broken;
+  google::protobuf::io::CodedInputStream stream(data, size);
   stream.SetTotalBytesLimit(INT32_MAX);
   stream.SetRecursionLimit(kMaxNesting);
   onnx::ModelProto m;
-  if (!m.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage())
-    return invalid(path + ": not an ONNX model, or cut off (protobuf does not parse)");
+  if (!m.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) return broken;
   std::string folder = std::filesystem::path(path).parent_path().string();
   auto out = Parser(folder.empty() ? "." : folder).model(m);
   if (!out.ok()) return std::move(out).error().in(path);
