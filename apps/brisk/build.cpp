@@ -33,6 +33,7 @@ void print_report(const Options& o, const BuildReport& r) {
   for (auto& n : r.notes) std::fprintf(stderr, "note: %s\n", n.c_str());
   std::printf("%s: %s, %.1f MB, %.1f M weights in %zu tensors, built in %.1f s\n", o.output.c_str(), r.precision.c_str(),
               static_cast<double>(r.file_bytes) / 1e6, static_cast<double>(elements) / 1e6, r.weights.size(), r.seconds);
+  if (!r.calibration.empty()) std::printf("4-bit weights fitted: %s\n", r.calibration.c_str());
   if (std::isfinite(worst)) std::printf("lowest weight SQNR %.1f dB (%s); all of them: brisk inspect\n", worst, where.c_str());
   for (auto& p : r.passes)
     if (p.rewrites) std::printf("  %-20s %4d rewrites, %5lld nodes left, %.1f ms\n", p.name.c_str(), p.rewrites, static_cast<long long>(p.nodes), p.ms);
@@ -67,6 +68,8 @@ Run build_command(CLI::App& app) {
       ->check(CLI::IsMember({"fp32", "fp16", "bf16", "int8", "int8w", "int4w"}));
   app.add_option("--label", o->config.label, "version label stored in the engine");
   app.add_option("--tokenizer", o->config.tokenizer_dir, "folder with tokenizer files, for models that bring none")->type_name("DIR");
+  app.add_option("--calib", o->config.calibration, "int4w: UTF-8 text that weights are fitted to; none: they are rounded; default: text that the model samples")
+      ->type_name("FILE|none");
   app.add_option("--keep", o->keep, "NAME=dtype: keep a weight (NAME may end in *) in another precision")->allow_extra_args(false);
   app.add_option("--disable-pass", o->config.disabled_passes, "leave a pass out; repeatable")->allow_extra_args(false);
   app.add_option("--dump-after", o->config.dump_after, "print the graph after a pass, or after all");

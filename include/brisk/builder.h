@@ -21,6 +21,9 @@ struct BuildConfig {
   std::map<std::string, std::string> keep;   // weight name (or prefix ending in '*') -> precision
   std::vector<std::string> disabled_passes;
   std::string dump_after;                    // pass name or "all": graphs go to `dump`
+  // What the 4-bit weights of int4w are fitted to: a UTF-8 text file of at least 8 windows of 512 tokens, or "none": they
+  // are rounded. Empty: a generative model fits them to text that it samples itself. Weights that the file has in 4 bits stay.
+  std::string calibration;
   int threads = 0;                           // 0: all the process may use
   std::function<void(const std::string& stage, double fraction)> progress;  // fraction in [0, 1], on the calling thread
   std::function<void(const std::string& pass, const std::string& graph)> dump;
@@ -30,6 +33,7 @@ struct BuildReport {
   struct Pass { std::string name; int rewrites; int64_t nodes; double ms; };
   struct Weight { std::string name, encoding; double sqnr_db; int64_t elements; };
   std::string precision;
+  std::string calibration;  // how int4w weights were fitted; empty: rounded, or nothing to fit
   std::vector<Pass> passes;
   std::vector<Weight> weights;
   std::vector<std::string> notes;

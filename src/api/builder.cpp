@@ -31,6 +31,13 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
   for (auto& [pattern, name] : config.keep) {
     BRISK_ASSIGN(options.keep[pattern], precision_from_name(name));
   }
+  options.threads = backend.threads();
+  using Source = CompileOptions::Calibration::Source;
+  options.calibration.source = config.calibration.empty() ? Source::kSampled : config.calibration == "none" ? Source::kNone : Source::kText;
+  if (options.calibration.source == Source::kText) {
+    BRISK_ASSIGN(options.calibration.text, read_file(config.calibration));
+    BRISK_ASSIGN(options.input_hashes["calibration.sha256"], hash_model(config.calibration));
+  }
   options.passes.disabled.insert(config.disabled_passes.begin(), config.disabled_passes.end());
   options.passes.dump_after = config.dump_after;
   options.passes.dump = config.dump;
@@ -44,6 +51,7 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
   if (auto whole = watch.check(); !whole.ok()) return std::move(whole).error().in(path);
   if (report) {
     report->precision = r.precision;
+    report->calibration = r.calibration;
     for (auto& p : r.passes) report->passes.push_back({p.name, p.rewrites, p.nodes, p.ms});
     for (auto& w : r.weights) report->weights.push_back({w.name, w.encoding, w.sqnr_db, w.elements});
   }

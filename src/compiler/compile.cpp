@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "compiler/calibration.h"
 #include "compiler/evaluator.h"
 
 namespace brisk {
@@ -19,9 +20,13 @@ Result<EngineContent> compile(Model model, const CompileOptions& o, const Backen
   r.precision = precision_name(precision);
 
   EngineContent content;
+  QuantizeOptions quantize{precision, o.keep, {}};
+  std::map<std::string, std::string> record = o.input_hashes;
+  BRISK_ASSIGN(quantize.encoded, calibrate(model, quantize, o, backend, record));
+  if (auto how = record.find("calibration"); how != record.end()) r.calibration = how->second;
   for (auto& [name, graph] : model.functions) {
     progress("precision", 0);
-    BRISK_ASSIGN(auto weights, apply_precision(graph, {precision, o.keep}));
+    BRISK_ASSIGN(auto weights, apply_precision(graph, quantize));
     r.weights.insert(r.weights.end(), weights.begin(), weights.end());
     progress("passes", 0);
     auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
@@ -41,7 +46,7 @@ Result<EngineContent> compile(Model model, const CompileOptions& o, const Backen
   content.generation_config = std::move(model.generation_config);
   content.max_context = model.max_context;
   content.device = o.device;
-  content.build_record = o.input_hashes;
+  content.build_record = std::move(record);
   content.build_record["precision"] = r.precision;
   for (auto& p : o.passes.disabled) content.build_record["disabled-pass." + p] = "1";
   for (auto& [pattern, p] : o.keep) content.build_record["keep." + pattern] = precision_name(p);

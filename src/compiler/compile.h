@@ -19,6 +19,13 @@ struct CompileOptions {
   PipelineOptions passes;
   std::string label;
   std::map<std::string, std::string> input_hashes;  // for the build record
+  // What int4w weights that are not 4 bits yet are fitted to.
+  struct Calibration {
+    enum class Source : uint8_t { kNone, kSampled, kText };
+    Source source = Source::kNone;
+    std::string text;  // kText
+  } calibration;
+  int threads = 1;  // of calibration's mathematics; changes no bit
   // Stage name and progress inside it, 0..1. Called on the building thread.
   std::function<void(const std::string& stage, double fraction)> progress;
 };
@@ -27,6 +34,7 @@ struct CompileReport {
   std::vector<PassReport> passes;
   std::vector<WeightReport> weights;
   std::string precision;
+  std::string calibration;  // how int4w weights were fitted; empty: rounded, or nothing to fit
 };
 
 struct Backend {

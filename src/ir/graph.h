@@ -6,6 +6,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -114,7 +115,14 @@ struct Model {
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
-  virtual Result<std::vector<ConstantPtr>> run(const Graph& g, const std::vector<ConstantPtr>& inputs) = 0;
+  // One list of inputs after the other through the same graph. Its states start as zeros, with room for `state_units`
+  // blocks (paged) or slots.
+  virtual Result<std::vector<std::vector<ConstantPtr>>> run_each(const Graph& g, std::span<const std::vector<ConstantPtr>> inputs,
+                                                                 int64_t state_units) = 0;
+  Result<std::vector<ConstantPtr>> run(const Graph& g, const std::vector<ConstantPtr>& inputs) {
+    BRISK_ASSIGN(auto all, run_each(g, std::span(&inputs, 1), 0));
+    return std::move(all[0]);
+  }
 };
 
 }  // namespace brisk

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <map>
-#include <numeric>
 
 #include "quantize/quantize.h"
 
@@ -52,7 +51,7 @@ ConstantPtr encode_weight(const ConstantPtr& c, Precision p, bool embedding) {
     case Precision::kInt4w:
       if (auto own = own_blocks(c, 4)) return own;
       // Embedding and head stay at 8 bits; K that no group divides does too.
-      if (!embedding && fitting_group(k, 32) != 0) return quantize_int4(*c, fitting_group(k, 32));
+      if (!embedding && fitting_group(k, kInt4Group) != 0) return quantize_int4(*c, kInt4Group);
       if (auto own = own_blocks(c, 8)) return own;
       return quantize_int8(*c, fitting_group(k, 32));
   }
@@ -80,7 +79,31 @@ bool matches(const std::string& pattern, const std::string& name) {
   return pattern == name;
 }
 
+// Into groups of 4 bits, by rounding: what calibration can do better.
+bool rounds_to_int4(const Constant& c, const Treatment& t) {
+  return t.precision == Precision::kInt4w && !t.ends && fit(c.encoding, 4) == Fit::kNo &&
+         fitting_group(c.shape[c.shape.rank - 1], kInt4Group) != 0;
+}
+
 }  // namespace
+
+std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& options) {
+  // A weight that an Embedding reads, or a tied head, is one constant: it must get one encoding.
+  std::map<ValueId, Treatment> weights;
+  ValueId head = kNoValue;
+  for (const Node& n : g.nodes) {
+    if (n.op == OpId::kEmbedding && g.constant(n.inputs[0])) weights[n.inputs[0]].ends = true;
+    if (n.op == OpId::kLinear && g.constant(n.inputs[1])) weights.emplace(head = n.inputs[1], Treatment{});
+  }
+  if (head >= 0 && g.states.size() > 0) weights[head].ends = true;  // a decoder's last Linear makes the logits
+  for (auto& [v, t] : weights) {
+    t.precision = options.precision;
+    for (auto& [pattern, kept] : options.keep)
+      if (matches(pattern, g.value(v).name)) t.precision = kept;
+    t.rounded_to_int4 = rounds_to_int4(*g.constant(v), t);
+  }
+  return weights;
+}
 
 std::string_view precision_name(Precision p) {
   for (auto& row : kNames)
@@ -98,39 +121,27 @@ Result<Precision> precision_from_name(std::string_view name) {
 }
 
 Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOptions& options) {
-  // A weight that an Embedding reads, or a tied head, is one constant: it must get one encoding.
-  std::map<ValueId, bool> weights;  // value -> is embedding or head
-  ValueId head = kNoValue;
-  for (const Node& n : g.nodes) {
-    if (n.op == OpId::kEmbedding && g.constant(n.inputs[0])) weights[n.inputs[0]] = true;
-    if (n.op == OpId::kLinear && g.constant(n.inputs[1])) weights.emplace(head = n.inputs[1], false);
-  }
-  if (head >= 0 && g.states.size() > 0) weights[head] = true;  // a decoder's last Linear makes the logits
-
-  std::map<ValueId, Precision> chosen;
+  auto weights = treatments(g, options);
   std::vector<WeightReport> report;
-  std::map<const Constant*, ConstantPtr> done;
-  for (auto& [v, is_embedding] : weights) {
-    Precision p = options.precision;
-    for (auto& [pattern, kept] : options.keep)
-      if (matches(pattern, g.value(v).name)) p = kept;
-    chosen[v] = p;
+  std::map<const Constant*, ConstantPtr> done = options.encoded;
+  std::set<const Constant*> reported;
+  for (auto& [v, t] : weights) {
     ConstantPtr before = g.value(v).constant;
     auto known = done.find(before.get());
-    if (known == done.end()) {
-      known = done.emplace(before.get(), encode_weight(before, p, is_embedding)).first;
-      report.push_back({g.value(v).name, known->second->encoding.plain() ? std::string(dtype_name(known->second->dtype)) : to_string(known->second->encoding),
-                        known->second == before ? INFINITY : sqnr_db(*before, *known->second), before->count()});
-    }
-    g.value(v).constant = known->second;
-    g.value(v).type.dtype = known->second->dtype;
+    if (known == done.end()) known = done.emplace(before.get(), encode_weight(before, t.precision, t.ends)).first;
+    const ConstantPtr& after = known->second;
+    if (reported.insert(before.get()).second)
+      report.push_back({g.value(v).name, after->encoding.plain() ? std::string(dtype_name(after->dtype)) : to_string(after->encoding),
+                        after == before ? INFINITY : sqnr_db(*before, *after), before->count()});
+    g.value(v).constant = after;
+    g.value(v).type.dtype = after->dtype;
   }
   for (Node& n : g.nodes) {
-    if (n.op != OpId::kLinear || !chosen.count(n.inputs[1])) continue;
-    Precision p = chosen[n.inputs[1]];
+    if (n.op != OpId::kLinear || !weights.count(n.inputs[1])) continue;
+    const Treatment& t = weights[n.inputs[1]];
     // The head keeps float activations: quantised ones went straight into the logits (half of all the loss on SmolLM2),
     // and in decode its time is reading the weight either way.
-    bool integer = (p == Precision::kInt8 || p == Precision::kInt4w) && !weights[n.inputs[1]];
+    bool integer = (t.precision == Precision::kInt8 || t.precision == Precision::kInt4w) && !t.ends;
     std::get<LinearAttrs>(n.attrs).act_group = integer ? kActivationGroup : 0;
   }
   for (StateSpec& s : g.states)

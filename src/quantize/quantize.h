@@ -18,10 +18,22 @@ Result<Precision> precision_from_name(std::string_view name);  // the error list
 // perplexity, groups of 64 cost 0.1 %.
 inline constexpr int64_t kActivationGroup = 64;
 
+inline constexpr int64_t kInt4Group = 32;  // elements of K that share the scale of 4-bit codes
+
 struct QuantizeOptions {
   Precision precision = Precision::kBf16;
   std::map<std::string, Precision> keep;  // value or node name (exact, or prefix ending in '*') -> precision
+  std::map<const Constant*, ConstantPtr> encoded;  // weights that calibration has encoded already
 };
+
+// What is to become of a weight.
+struct Treatment {
+  Precision precision = Precision::kBf16;
+  bool ends = false;             // embedding or head: more sensitive than the rest
+  bool rounded_to_int4 = false;  // no blocks of its own that could stay: calibration has something to do
+};
+// The weights of Linear and Embedding nodes.
+std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& options);
 
 // One row a weight: what it became and what that cost. sqnr_db is infinite where nothing was lost.
 struct WeightReport {

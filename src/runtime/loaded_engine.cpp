@@ -15,6 +15,11 @@ Result<std::shared_ptr<const LoadedEngine>> LoadedEngine::create(std::shared_ptr
   return std::shared_ptr<const LoadedEngine>(std::move(e));
 }
 
+LoadedEngine::~LoadedEngine() {
+  for (size_t i = 0; i < weights_.size(); ++i)
+    device_->release(weights_[i].data, static_cast<int64_t>(content_->weights[i].bytes.bytes.size()));
+}
+
 const Plan* LoadedEngine::function(const std::string& name) const {
   auto it = content_->functions.find(name);
   return it == content_->functions.end() ? nullptr : &it->second;

@@ -17,6 +17,8 @@ class LoadedEngine {
   static Result<std::shared_ptr<const LoadedEngine>> create(std::shared_ptr<const EngineContent> content,
                                                       std::shared_ptr<Device> device, const Registry& registry);
 
+  ~LoadedEngine();
+
   const EngineContent& content() const { return *content_; }
   const Plan* function(const std::string& name) const;
   Device& device() const { return *device_; }

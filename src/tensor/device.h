@@ -27,8 +27,9 @@ class Device {
   // What can still be allocated without harm to others, as far as is known.
   virtual int64_t available_bytes() const = 0;
   // Makes read-only host memory (a mapped weight section) visible to kernels: CPU devices return the address itself,
-  // others copy. `owner` is kept alive as long as the device may read it.
+  // others copy. `owner` is kept alive until release() of what adopt() gave.
   virtual Result<const void*> adopt(const void* host, int64_t bytes, std::shared_ptr<const void> owner) = 0;
+  virtual void release(const void* adopted, int64_t bytes) = 0;
 
   // Stream-ordered. upload() has taken the bytes when it returns; download() fills `host` by the next synchronize().
   virtual void upload(void* device, const void* host, int64_t bytes) = 0;

@@ -29,8 +29,12 @@ void HostDevice::deallocate(void* p, int64_t bytes) {
 int64_t HostDevice::available_bytes() const { return available_memory(); }
 
 Result<const void*> HostDevice::adopt(const void* host, int64_t, std::shared_ptr<const void> owner) {
-  if (owner) adopted_.push_back(std::move(owner));
+  adopted_.emplace(host, std::move(owner));
   return host;
+}
+
+void HostDevice::release(const void* adopted, int64_t) {
+  if (auto it = adopted_.find(adopted); it != adopted_.end()) adopted_.erase(it);
 }
 
 void HostDevice::upload(void* device, const void* host, int64_t bytes) {

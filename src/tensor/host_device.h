@@ -1,6 +1,6 @@
 // A device whose memory is the host's: work runs at once on the calling thread. Backends that compute on the CPU share it.
 #pragma once
-#include <vector>
+#include <map>
 
 #include "tensor/device.h"
 
@@ -14,6 +14,7 @@ class HostDevice : public Device {
   void deallocate(void* p, int64_t bytes) override;
   int64_t available_bytes() const override;
   Result<const void*> adopt(const void* host, int64_t bytes, std::shared_ptr<const void> owner) override;
+  void release(const void* adopted, int64_t bytes) override;
   void upload(void* device, const void* host, int64_t bytes) override;
   void download(void* host, const void* device, int64_t bytes) override;
   void fill_zero(void* device, int64_t bytes) override;
@@ -25,7 +26,7 @@ class HostDevice : public Device {
  private:
   std::string name_;
   Status failed_;  // of the first failed work item since the last synchronize()
-  std::vector<std::shared_ptr<const void>> adopted_;
+  std::multimap<const void*, std::shared_ptr<const void>> adopted_;
 };
 
 }  // namespace brisk

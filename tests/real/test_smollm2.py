@@ -97,6 +97,18 @@ def test_the_same_build_gives_the_same_bytes(engines, tmp_path):
     assert str(tmp_path).encode() not in again.read_bytes()
 
 
+def test_four_bits_of_the_file_need_no_calibration(engines, tmp_path):
+    """The blocks stay, so there is nothing to fit: with a text, without, and switched off."""
+    text = tmp_path / "text"
+    text.write_text("The quick brown fox jumps over the lazy dog. " * 600)
+    for calib in (text, "none"):
+        engine = tmp_path / "again.engine"
+        assert "fitted" not in brisk("build", MODEL, "-o", engine, "--calib", calib).stdout
+        record = json.loads(brisk("inspect", engine, "--json").stdout)["build_record"]
+        assert ("calibration.sha256" in record) == (calib == text) and "calibration" not in record
+        assert generate(str(engine), [1, 2, 3], 8)["ids"] == generate(engines("default"), [1, 2, 3], 8)["ids"]
+
+
 def test_loads_in_milliseconds_and_keeps_memory_small(engines):
     figures = [json.loads(brisk("bench", engines("default"), "--prompt-len", 64, "--gen-len", 8, "--requests", 1, "--json").stdout) for _ in range(3)]
     assert min(f["load_ms"] for f in figures) < 100
@@ -131,6 +143,10 @@ def test_two_processes_share_the_weight_pages(engines):
     (["build", MODEL, "-o", "x.engine", "--precision", "int3"], 2, "int3"),
     (["build", MODEL, "-o", "x.engine", "--disable-pass", "nothing"], 2, "nothing"),
     (["build", MODEL, "-o", "/nonexistent/x.engine"], 1, "/nonexistent/x.engine"),
+    (["build", MODEL, "-o", "x.engine", "--calib", "missing.txt"], None, "missing.txt"),
+    (["build", MODEL, "-o", "x.engine", "--calib", TEXT], 2, "are needed"),
+    (["build", MODEL, "-o", "x.engine", "--calib", MODEL], 2, "not UTF-8"),
+    (["build", MODEL, "-o", "x.engine", "--calib", TEXT, "--precision", "int8"], 2, "int4w"),
 ])
 def test_wrong_use_is_told(arguments, code, words, tmp_path):
     done = brisk(*arguments, ok=False, cwd=tmp_path)

@@ -80,6 +80,7 @@ class FarDevice final : public Device {
     BRISK_TRY(synchronize());
     return p;
   }
+  void release(const void* adopted, int64_t bytes) override { deallocate(const_cast<void*>(adopted), bytes); }
 
   void upload(void* device, const void* host, int64_t bytes) override {
     if (bytes <= 0) return;
