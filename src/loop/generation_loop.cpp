@@ -43,6 +43,8 @@ struct GenerationLoop::State {
   // The loop thread's alone.
   std::unique_ptr<LoopCore> core;
 
+  StepGate gate;
+
   mutable std::mutex mutex;  // guards all below; never held while a step runs or a sink is called
   std::condition_variable wake;     // something for the loop thread
   std::condition_variable emptied;  // accepted == 0
@@ -104,6 +106,7 @@ bool GenerationLoop::State::serve() {
   }
   if (!error.message.empty()) fail(error);
   publish(still);
+  if (core->has_work()) gate.wait(options.max_gap);
   return true;
 }
 
@@ -138,7 +141,7 @@ Result<SchedOptions> sched_options(const StepRunner& runner, const LoopOptions& 
   const StepLimits& l = runner.limits();
   const auto smaller = [](int64_t limit, int64_t wanted) { return wanted > 0 ? std::min(limit, wanted) : limit; };
   if (o.max_queue < 1 || o.max_queue_per_key < 0 || o.max_batched_tokens < 0 || o.max_prefill_beside_decodes < 0 ||
-      o.max_sequences < 0 || o.max_context < 0 || !(o.ageing_s >= 0))
+      o.max_sequences < 0 || o.max_context < 0 || !(o.ageing_s >= 0) || o.max_gap.count() < 0)
     return invalid("loop options: negative values, or a queue for no request");
   if (o.steps_in_flight < 1 || o.steps_in_flight > 2)
     return invalid("steps_in_flight is " + std::to_string(o.steps_in_flight) + ", not 1 or 2");
@@ -270,6 +273,8 @@ void GenerationLoop::cancel(RequestHandle handle) {
   }
   state_->wake.notify_one();
 }
+
+StepHold GenerationLoop::hold_step() { return state_->gate.hold(); }
 
 int64_t GenerationLoop::drain(std::chrono::nanoseconds patience) {
   State& s = *state_;

@@ -12,7 +12,12 @@
 // wakes the connection's executor; one that falls behind calls cancel(). The event and everything in it is the sink's
 // only for the duration of the call. A sink that throws ends its own request with kError.
 // Exactly one event of every accepted request has finish != kNone; it is the last, and after it the sink is destroyed (on
-// the loop thread). A refused submit() never calls the sink. submit(), cancel() and stats() may be called inside a sink.
+// the loop thread). A refused submit() never calls the sink. submit(), cancel(), stats() and hold_step() may be called
+// inside a sink.
+//
+// Gaps. The compute threads are as many as the cores, as a rule, so that after an event the next step would compete with
+// those who carry the event to the user. A sink that wants to be sure calls hold_step() and gives the hold along; the next
+// step waits for its end, LoopOptions::max_gap at the longest. Without holds there are no gaps.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -24,6 +29,7 @@
 #include <vector>
 
 #include "brisk/result.h"
+#include "loop/step_gate.h"
 #include "op/step_io.h"
 #include "runtime/step_runner.h"
 
@@ -136,6 +142,7 @@ struct LoopOptions {
   // 2: step n + 1 is submitted before the ids of step n are there (hides the host's work from a GPU; a newcomer waits up
   // to a step longer and an end token costs one token in vain). 1: never.
   int steps_in_flight = 1;
+  std::chrono::microseconds max_gap{500};  // that holds can put between two steps; 0: none
 };
 
 struct LoopStats {
@@ -181,6 +188,10 @@ class GenerationLoop {
   // Ends the request within one step; its last event has kCancelled, unless it ended by itself before. Unknown or ended
   // handles are ignored.
   void cancel(RequestHandle handle);
+
+  // For sinks: the next step does not begin while the hold (or a copy of it) lives. With two steps in flight that one has
+  // begun already, and the hold is of no use.
+  StepHold hold_step();
 
   // Takes no more requests, waits until the last has ended or `patience` is over, then ends the rest with kError.
   // Returns how many were cut. May be called again.

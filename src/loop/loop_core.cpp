@@ -81,16 +81,22 @@ Status LoopCore::complete_step() {
   if (static_cast<size_t>(sampled) != out.next_ids.size())
     return internal("the device sampled " + std::to_string(out.next_ids.size()) + " ids, not " + std::to_string(sampled));
   const auto committed = sched_.commit(step.plan, out.next_ids, runner_.vocab_size());
-  size_t row = 0, next = 0;
+  std::vector<size_t> rows;  // of the sampled ids, one for each committed
+  size_t row = 0;
   for (const PlannedSequence& p : step.plan.sequences) {
     if (!p.samples) continue;
     // commit() passed over those that had ended.
-    if (next < committed.size() && committed[next].id == p.id) {
-      deliver(*live_.at(p.id), committed[next], out, row);
-      ++next;
-    }
+    if (rows.size() < committed.size() && committed[rows.size()].id == p.id) rows.push_back(row);
     ++row;
   }
+  // First tokens go out first: somebody waits for them.
+  std::vector<size_t> later;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    LiveRequest& l = *live_.at(committed[i].id);
+    if (l.usage.completion_tokens == 0) deliver(l, committed[i], out, rows[i]);
+    else later.push_back(i);
+  }
+  for (const size_t i : later) deliver(*live_.at(committed[i].id), committed[i], out, rows[i]);
   return {};
 }
 

@@ -38,7 +38,13 @@ void Call::submit() {
   for (size_t i = 0; i < requests_.size(); ++i) {
     Refusal refusal = Refusal::kNone;
     auto sink = [self = shared_from_this(), i](const GenerationEvent& e) {
-      self->exchange_->post([self, i, copy = std::make_shared<GenerationEvent>(e)] { self->on_event(i, *copy); });
+      // A stream's first token goes out before the next step takes all cores.
+      const bool first = self->stream_ && e.times.sampled_at_ns == e.times.first_token_ns && !e.ids.empty();
+      self->exchange_->post([self, i, copy = std::make_shared<GenerationEvent>(e),
+                             hold = first ? self->model_->loop->hold_step() : nullptr] {
+        self->on_event(i, *copy);
+        if (hold) self->exchange_->keep_until_sent(hold);
+      });
     };
     auto handle = model_->loop->submit(std::move(requests_[i]), std::move(sink), &refusal);
     if (!handle.ok()) {

@@ -1,6 +1,7 @@
 // One call of /v1/completions or /v1/chat/completions, from its body to the end of its answer.
 //
-//   worker thread  parse, tokenise, submit       loop thread  copies each event, posts it
+//   worker thread  parse, tokenise, submit       loop thread  copies each event, posts it; with a stream's first token
+//                                                             it also holds the next step until that token is sent
 //   I/O thread     everything else: chunks, cancel when the client goes
 #pragma once
 #include <memory>

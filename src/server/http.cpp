@@ -81,6 +81,7 @@ class ExchangeImpl final : public Exchange {
   void begin(int status, std::string_view type) override;
   void write(std::string_view piece) override;
   void end() override;
+  void keep_until_sent(std::shared_ptr<void> something) override;
   void on_gone(std::function<void()> call) override { on_gone_ = std::move(call); }
   bool gone() const override { return gone_; }
 
@@ -92,6 +93,7 @@ class ExchangeImpl final : public Exchange {
   std::weak_ptr<Connection> connection_;
   std::function<void()> on_gone_;
   std::string out;       // not yet handed to the socket
+  std::vector<std::shared_ptr<void>> kept;  // until it is
   bool started = false;  // a status has been chosen
   bool ended = false, gone_ = false;
   bool keep_alive = true, chunked = true, head_only = false;
@@ -192,6 +194,7 @@ void ExchangeImpl::begin(int status, std::string_view type) {
   started = true;
   if (!chunked) keep_alive = false;  // HTTP/1.0: the end of the connection is the end of the answer
   out = head(status, type, {{"Cache-Control", "no-cache"}}) + (chunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n");
+  wake();
 }
 
 void ExchangeImpl::write(std::string_view piece) {
@@ -215,10 +218,15 @@ void ExchangeImpl::end() {
   wake();
 }
 
+void ExchangeImpl::keep_until_sent(std::shared_ptr<void> something) {
+  if (!out.empty()) kept.push_back(std::move(something));
+}
+
 void ExchangeImpl::lose() {
   if (gone_) return;
   gone_ = true;
   out.clear();
+  kept.clear();
   if (auto call = std::exchange(on_gone_, nullptr)) call();
   wake();
 }
@@ -271,6 +279,7 @@ void Connection::poll_gone(std::shared_ptr<ExchangeImpl> exchange) {
 // Writes the answer as it comes. False: the connection is of no further use.
 net::awaitable<bool> Connection::flush(std::shared_ptr<ExchangeImpl> exchange) {
   std::string writing;
+  std::vector<std::shared_ptr<void>> kept;
   while (!exchange->gone_) {
     if (exchange->out.empty()) {
       if (exchange->ended) co_return exchange->keep_alive;
@@ -280,9 +289,11 @@ net::awaitable<bool> Connection::flush(std::shared_ptr<ExchangeImpl> exchange) {
     }
     writing.clear();
     writing.swap(exchange->out);
+    kept.swap(exchange->kept);
     stream_.expires_after(nanoseconds(server_.options.client_timeout_s));
     auto [e, n] = co_await net::async_write(stream_, net::buffer(writing), kAwait);
     stream_.expires_never();
+    kept.clear();
     if (e) exchange->lose();
   }
   co_return false;

@@ -49,6 +49,8 @@ class Exchange {
   virtual void begin(int status, std::string_view content_type) = 0;
   virtual void write(std::string_view piece) = 0;
   virtual void end() = 0;
+  // Kept until all that was written up to now is in the socket's buffer, or is not going to be; then dropped.
+  virtual void keep_until_sent(std::shared_ptr<void> something) = 0;
 
   // Called once if the client goes, or is cut, before the answer is complete. What is written after that goes nowhere.
   virtual void on_gone(std::function<void()> call) = 0;

@@ -25,7 +25,10 @@ class Socket {
     a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     EXPECT_EQ(::connect(fd_, reinterpret_cast<sockaddr*>(&a), sizeof a), 0);
   }
-  ~Socket() { ::close(fd_); }
+  Socket(Socket&& other) : fd_(std::exchange(other.fd_, -1)) {}
+  ~Socket() {
+    if (fd_ >= 0) ::close(fd_);
+  }
   void send(const std::string& data) { EXPECT_EQ(::send(fd_, data.data(), data.size(), MSG_NOSIGNAL), static_cast<ssize_t>(data.size())); }
   // Until `end` has come, or the connection's end.
   std::string read(const std::string& end) {
@@ -167,6 +170,23 @@ TEST_F(ServerHttp, AFaultInOneSequenceEndsThatRequestOnly) {
   Socket after(server_->port());
   after.send("GET /health/ready HTTP/1.1\r\n\r\n");
   EXPECT_EQ(after.read("\r\n").substr(0, 12), "HTTP/1.1 200");
+}
+
+// The next step waits for a first token to be sent, and with a limit this long a hold that nobody drops would be seen.
+TEST_F(ServerHttp, EveryHoldOfAStepIsDropped) {
+  start({}, {.max_gap = std::chrono::seconds(20)});
+  const auto begin = std::chrono::steady_clock::now();
+  const std::string two = post("/v1/completions", R"({"prompt":[[1],[2,3]],"max_tokens":200,"ignore_eos":true,"stream":true})");
+  for (int i = 0; i < 20; ++i) {
+    Socket stays(server_->port()), goes(server_->port());
+    goes.send(two);
+    stays.send(two);
+    if (i % 2) EXPECT_NE(goes.read("data: ").find("200 OK"), std::string::npos);
+    { const Socket closed = std::move(goes); }
+    EXPECT_NE(stays.read("\r\n0\r\n\r\n").find("data: [DONE]"), std::string::npos);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+  EXPECT_TRUE(wait_idle());
 }
 
 TEST_F(ServerHttp, RefusesWhatIsTooLargeOrMalformed) {
