@@ -1,7 +1,7 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles install clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -36,6 +36,11 @@ fuzz: ## every fuzzer for a minute, under libFuzzer and the address sanitizer
 oracles: ## regenerate the tests' goldens with torch, transformers and tokenizers, and compare
 	@tools/setup.sh oracles
 	@.venv-oracles/bin/python tools/oracles/regenerate.py
+
+peers: ## times brisk beside llama.cpp on the real model (a quiet machine; PEERS="--width int8" for a part)
+	@tools/setup.sh peers
+	@bench/peers/build.sh
+	@bench/peers/compare.py $(PEERS)
 
 install: build ## into PREFIX (default /usr/local), with find_package(brisk)
 	@cmake --install build --prefix $(PREFIX)

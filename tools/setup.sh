@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a profile lacks: Debian packages by apt, Python packages into .venv, weights into .cache.
-# usage: tools/setup.sh [build|demo|test|gcc12|sanitize|proto|text]     (idempotent; well under a second when nothing is missing)
+# usage: tools/setup.sh [build|demo|test|gcc12|sanitize|oracles|peers|proto|text]     (idempotent; well under a second when nothing is missing)
 # The names, versions and hashes stand in tools/lock/packages.lock.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -93,18 +93,28 @@ PY
 fetch_model() { fetch_member model .gguf .cache/SmolLM2-135M-Instruct.Q4_1.gguf "SmolLM2-135M-Instruct (93 MB)"; }
 fetch_proto() { fetch_member onnx onnx/onnx-ml.proto .cache/onnx-ml.proto "the definition of the ONNX format (18 MB)"; }
 
-fetch_text() {  # .cache/text: vocabularies (ggml-vocab-*.gguf with .inp and .out) and templates/*.jinja
+fetch_llama_source() {  # .cache/llama_cpp_python.tar.gz: llama.cpp's source with its vocabularies and chat templates
   local part
-  [ -d .cache/text/templates ] && return 0
+  [ -s .cache/llama_cpp_python.tar.gz ] && return 0
   make_venv .venv
   mkdir -p .cache
   part=$(mktemp -d .cache/fetch.XXXXXX)
   trap "rm -rf '$part'" EXIT
-  say "fetching real vocabularies and chat templates (77 MB)"
-  section "pip text" >"$part/requirements.txt"
+  say "fetching the source of llama.cpp with its vocabularies and chat templates (77 MB)"
+  section "pip llama" >"$part/requirements.txt"
   .venv/bin/python -m pip download --quiet --no-deps --no-binary llama-cpp-python --require-hashes \
     -r "$part/requirements.txt" -d "$part" </dev/null
-  tar xzf "$part"/llama_cpp_python-*.tar.gz -C "$part" --wildcards '*/vendor/llama.cpp/models/*'
+  mv "$part"/llama_cpp_python-*.tar.gz .cache/llama_cpp_python.tar.gz
+  rm -rf "$part"
+}
+
+fetch_text() {  # .cache/text: vocabularies (ggml-vocab-*.gguf with .inp and .out) and templates/*.jinja
+  local part
+  [ -d .cache/text/templates ] && return 0
+  fetch_llama_source
+  part=$(mktemp -d .cache/fetch.XXXXXX)
+  trap "rm -rf '$part'" EXIT
+  tar xzf .cache/llama_cpp_python.tar.gz -C "$part" --wildcards '*/vendor/llama.cpp/models/*'
   rm -rf .cache/text
   mv "$part"/llama_cpp_python-*/vendor/llama.cpp/models .cache/text
   rm -rf "$part"
@@ -117,7 +127,8 @@ case "${1:-build}" in
   gcc12) install_packages build gcc12; fetch_proto ;;
   sanitize) install_packages build sanitize; fetch_proto ;;
   oracles) install_packages build; install_python oracles .venv-oracles; fetch_model ;;
+  peers) install_packages build gcc12; install_python oracles .venv-oracles; fetch_proto; fetch_model; fetch_llama_source ;;
   proto) fetch_proto ;;
   text) fetch_text ;;
-  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, oracles, proto, text)" ;;
+  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, oracles, peers, proto, text)" ;;
 esac

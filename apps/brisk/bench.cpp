@@ -1,6 +1,7 @@
 // brisk bench F.engine
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "api/convert.h"
@@ -43,11 +44,15 @@ Status bench_generator(Options& o) {
       return true;
     }));
   }
+  // What the peak is made of: the engine file as mapped, the state that held tokens, and all else (scratch, tokenizer,
+  // sampling, program).
+  int64_t peak = peak_rss_bytes(), weights = static_cast<int64_t>(std::filesystem::file_size(o.engine));
+  int64_t state = g->loop->stats().blocks_touched * g->state_block_bytes;
   print(o, {{"prompt_len", o.bench.prompt_len}, {"gen_len", o.bench.gen_len}, {"concurrency", o.bench.concurrency},
             {"requests", r.requests}, {"threads", g->backend->threads()}, {"ttft_ms", percentile_json(r.ttft_ms)},
             {"tpot_ms", percentile_json(r.tpot_ms)}, {"tokens_per_s", r.tokens_per_s},
-            {"prompt_tokens_per_s", r.prompt_tokens_per_s}, {"peak_rss_bytes", peak_rss_bytes()}, {"load_ms", g->load_ms},
-            {"ready_ms", g->ready_ms}});
+            {"prompt_tokens_per_s", r.prompt_tokens_per_s}, {"peak_rss_bytes", peak}, {"weights_bytes", weights},
+            {"state_bytes", state}, {"other_bytes", peak - weights - state}, {"load_ms", g->load_ms}, {"ready_ms", g->ready_ms}});
   return {};
 }
 

@@ -102,6 +102,7 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
   g->load_ms = ms_since(start);
 
   BRISK_ASSIGN(auto kv, kv_dtype(o.kv_dtype));
+  g->state_block_bytes = state_bytes_per_block(step->second, kv);
   BRISK_ASSIGN(auto limits, limits_for(*content, step->second, o, kv));
   BRISK_ASSIGN(g->engine, LoadedEngine::create(content, g->backend->device(), g->backend->registry()));
   BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, kv, o.memory_bytes}));

@@ -22,6 +22,7 @@ struct Generator {
   std::optional<ChatTemplate> chat_template;
   std::unique_ptr<GenerationLoop> loop;                    // null if opened without one
   std::unique_ptr<StepRunner> runner;                      // only if opened without a loop
+  int64_t state_block_bytes = 0;  // of one block of keys and values, over all layers
   double load_ms = 0;   // open to validated
   double ready_ms = 0;  // open to warm
 

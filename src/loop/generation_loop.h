@@ -148,6 +148,7 @@ struct LoopOptions {
 struct LoopStats {
   int64_t running = 0, waiting = 0;             // requests
   int64_t blocks = 0, blocks_used = 0, blocks_cached = 0;  // state blocks: all, owned by requests, kept for prefixes only
+  int64_t blocks_touched = 0;                   // so many have ever held something
   int64_t prefix_queries_tokens = 0;            // prompt tokens looked up
   int64_t prefix_hit_tokens = 0;                // and found
   int64_t prompt_tokens = 0, generated_tokens = 0;  // of requests that started / sampled for them, since the start

@@ -232,6 +232,7 @@ const LoopStats& LoopCore::stats() {
   stats_.blocks = sched_.pool().size();
   stats_.blocks_used = sched_.pool().owned();
   stats_.blocks_cached = sched_.pool().cached();
+  stats_.blocks_touched = sched_.pool().touched();
   return stats_;
 }
 

@@ -1,5 +1,6 @@
 #include "state/block_pool.h"
 
+#include <algorithm>
 #include <cassert>
 
 namespace brisk {
@@ -19,6 +20,7 @@ std::optional<BlockPool::Taken> BlockPool::take() {
     const BlockId block = free_.back();
     free_.pop_back();
     owners_[static_cast<size_t>(block)] = 1;
+    touched_ = std::max(touched_, size() - free());  // the block freed last is taken first
     return Taken{block, false};
   }
   if (!cached_count_) return std::nullopt;

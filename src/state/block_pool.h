@@ -37,6 +37,7 @@ class BlockPool {
   int64_t cached() const { return cached_count_; }
   int64_t owned() const { return size() - free() - cached(); }
   int64_t available() const { return free() + cached(); }  // what take() can give
+  int64_t touched() const { return touched_; }  // most blocks that were not free at one time: so much state has memory behind it
   int32_t owners(BlockId block) const { return owners_[static_cast<size_t>(block)]; }
   bool is_cached(BlockId block) const { return cached_[static_cast<size_t>(block)].linked; }
 
@@ -52,7 +53,7 @@ class BlockPool {
   std::vector<int32_t> owners_;
   std::vector<BlockId> free_;
   std::vector<Link> cached_;
-  int64_t cached_count_ = 0;
+  int64_t cached_count_ = 0, touched_ = 0;
 };
 
 }  // namespace brisk

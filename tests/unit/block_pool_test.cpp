@@ -29,6 +29,20 @@ TEST(BlockPool, TakesFreeBlocksThenTheOldestCached) {
   EXPECT_FALSE(pool.take());
 }
 
+TEST(BlockPool, TouchesNewBlocksOnlyWhenMoreAreInUse) {
+  BlockPool pool(8);
+  for (int round = 0; round < 3; ++round) {
+    const BlockId a = pool.take()->block, b = pool.take()->block;
+    pool.release(a, false);
+    pool.release(b, false);
+    EXPECT_EQ(pool.touched(), 2);
+  }
+  pool.release(pool.take()->block, true);  // cached: still holds something
+  EXPECT_EQ(pool.take()->block, 0);
+  EXPECT_EQ(pool.take()->block, 2);
+  EXPECT_EQ(pool.touched(), 3);
+}
+
 TEST(BlockPool, SharedBlocksStayUntilTheLastOwner) {
   BlockPool pool(2);
   const BlockId b = pool.take()->block;
