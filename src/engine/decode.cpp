@@ -1,5 +1,7 @@
 #include "engine/decode.h"
 
+#include <cstring>
+
 #include "base/checked.h"
 #include "engine/layout.h"
 #include "engine_generated.h"
@@ -98,7 +100,11 @@ class Decoder {
     BRISK_TRY(dtype(w.dtype(), out.dtype));
     auto rank = w.shape() ? w.shape()->size() : 0;
     if (rank > kMaxRank) return invalid("rank " + std::to_string(rank) + ", at most " + std::to_string(kMaxRank));
-    for (uint32_t i = 0; i < rank; ++i) out.shape.push(w.shape()->Get(i));
+    for (uint32_t i = 0; i < rank; ++i) {  // the verifier does not ask that elements lie on their boundary
+      int64_t d = 0;
+      std::memcpy(&d, w.shape()->Data() + i * sizeof d, sizeof d);
+      out.shape.push(d);
+    }
     if (const fb::Encoding* e = w.encoding()) {
       out.encoding.bits = e->bits();
       out.encoding.axis = e->axis();

@@ -43,6 +43,11 @@ void* operator new(size_t size) { return take(size, 0); }
 void* operator new[](size_t size) { return take(size, 0); }
 void* operator new(size_t size, std::align_val_t align) { return take(size, static_cast<size_t>(align)); }
 void* operator new[](size_t size, std::align_val_t align) { return take(size, static_cast<size_t>(align)); }
+// std::stable_sort asks this one; left to a sanitizer's own, it would be mixed with the delete below.
+void* operator new(size_t size, const std::nothrow_t&) noexcept try { return take(size, 0); } catch (const std::bad_alloc&) { return nullptr; }
+void* operator new[](size_t size, const std::nothrow_t&) noexcept try { return take(size, 0); } catch (const std::bad_alloc&) { return nullptr; }
+void operator delete(void* p, const std::nothrow_t&) noexcept { give_back(p); }
+void operator delete[](void* p, const std::nothrow_t&) noexcept { give_back(p); }
 void operator delete(void* p) noexcept { give_back(p); }
 void operator delete[](void* p) noexcept { give_back(p); }
 void operator delete(void* p, size_t) noexcept { give_back(p); }
