@@ -80,7 +80,7 @@ Result<Sequences> sampled_sequences(const Model& model, const Backend& backend, 
                                     const std::function<void(double)>& progress) {
   BRISK_ASSIGN(auto tokenizer, tokenizer_of(model));
   BRISK_ASSIGN(auto runner, make_talker(model, backend));
-  int32_t bos = tokenizer ? tokenizer->bos() : -1;
+  int32_t bos = tokenizer && tokenizer->bos() < runner->vocab_size() ? tokenizer->bos() : -1;
   int64_t length = std::min(kSampledLength, model.max_context), rounds = std::max<int64_t>(1, max_tokens / (length * kSampledTogether));
   int64_t columns = ceil_div(length, int64_t{kBlockTokens});
   Sequences all;

@@ -97,6 +97,18 @@ Result<std::vector<float>> second_moments(const std::vector<Live>& batches, Valu
   return sum;
 }
 
+// Ids that a tokenizer gives may be none that the model has a row for.
+Status check_ids(const Graph& g, const std::vector<std::vector<int32_t>>& sequences) {
+  for (const Node& n : g.nodes) {
+    const Constant* table = n.op == OpId::kEmbedding ? g.constant(n.inputs[0]) : nullptr;
+    for (size_t s = 0; table && s < sequences.size(); ++s)
+      for (int32_t id : sequences[s])
+        if (id < 0 || id >= table->shape[0])
+          return invalid("calibration: token " + std::to_string(id) + " outside the model's vocabulary of " + std::to_string(table->shape[0]));
+  }
+  return {};
+}
+
 class Calibration {
  public:
   Calibration(const Graph& step, const QuantizeOptions& o, Evaluator& e, const CalibrateOptions& how) : g_(step), evaluator_(e), how_(how) {
@@ -112,6 +124,7 @@ class Calibration {
   }
 
   Result<std::map<const Constant*, ConstantPtr>> run(const std::vector<std::vector<int32_t>>& sequences) {
+    BRISK_TRY(check_ids(g_, sequences));
     BRISK_ASSIGN(auto report, apply_precision(g_, options_));
     Batches batches(sequences);
     BRISK_ASSIGN(live_, batches.inputs_of(g_));

@@ -19,7 +19,7 @@ struct CalibrateOptions {
 // Encodings of all weights of `step`, a graph as importers give it, for QuantizeOptions::encoded. `sequences`: token ids
 // [tokens] each, none empty, which start at position 0. The evaluator should run passes. Memory: what one cut of the graph
 // holds for all tokens (for a decoder the residual stream and the widest input of a Linear), and one matrix of second
-// moments and its factor, [K, K] f32 each.
+// moments and its factor, [K, K] f32 each. kInvalid: a token that the model has no embedding for, inputs that are not finite.
 Result<std::map<const Constant*, ConstantPtr>> calibrate_int4(const Graph& step, const QuantizeOptions& options,
                                                               const std::vector<std::vector<int32_t>>& sequences,
                                                               Evaluator& evaluator, const CalibrateOptions& how);

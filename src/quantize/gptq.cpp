@@ -7,8 +7,16 @@
 
 #include "quantize/parallel.h"
 
-// Products and sums are not contracted, so every instruction set gives the same bits.
-#if defined(__x86_64__)
+// Products and sums are not contracted, so every instruction set gives the same bits. Sanitizers instrument the resolvers
+// of clones, which run before their own start.
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define BRISK_NO_CLONES
+#endif
+#elif defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define BRISK_NO_CLONES
+#endif
+#if defined(__x86_64__) && !defined(BRISK_NO_CLONES)
 #define BRISK_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define BRISK_CLONES

@@ -109,6 +109,18 @@ TEST(Calibrate, EncodesEveryWeightAndKeepsItsLayout) {
   EXPECT_EQ(seen.size(), 2u * 4);  // q, k, v share their inputs, gate and up do
 }
 
+TEST(Calibrate, TokensWithoutARowAreRefused) {
+  Machine m;
+  Model model = test::tiny_llama();
+  auto evaluator = make_evaluator(m.registry, m.device, m.backend.context, true);
+  for (int32_t id : {97, -1, 1 << 30}) {
+    auto r = calibrate_int4(model.functions.at("step"), {Precision::kInt4w, {}, {}}, {{1, 2}, {3, id}}, *evaluator, {});
+    ASSERT_FALSE(r.ok());
+    EXPECT_EQ(r.error().kind, ErrorKind::kInvalid);
+    EXPECT_NE(r.error().message.find("vocabulary of 97"), std::string::npos) << r.error().message;
+  }
+}
+
 TEST(Calibrate, ThreadsChangeNoBit) {
   Machine one(1), many(3);
   CompileReport report;
