@@ -81,7 +81,7 @@ class ModelReader {
       return node_.miss("model '" + type + "'");
     }
     model_.byte_fallback = node_["byte_fallback"].flag(false);
-    read_added();
+    if (!read_added()) return;
     spell();
     read_unknown(type);
     if (type == "BPE") read_bpe();
@@ -137,7 +137,8 @@ class ModelReader {
     }
   }
 
-  void read_added() {
+  // False if an id is out of range: what follows takes them as places in the vocabulary.
+  bool read_added() {
     size_t own = model_.tokens.size(), index = 0;
     std::unordered_map<std::string_view, int32_t> known;
     known.reserve(own);
@@ -159,10 +160,11 @@ class ModelReader {
       model_.added.push_back(std::move(t));
     });
     for (auto& [id, content] : more) {
-      if (!room_for(root_["added_tokens"], id, own + model_.added.size())) return;
+      if (!room_for(root_["added_tokens"], id, own + model_.added.size())) return false;
       model_.tokens[size_t(id)] = std::move(content);
     }
     if (model_.kind == TokenizerKind::kUnigram) model_.scores.resize(model_.tokens.size(), 0.0);
+    return true;
   }
 
   // Types, and bytes for what is spelled in GPT-2's characters. `spelled_` keeps the file's spelling for the lookups.

@@ -296,6 +296,9 @@ TOKENIZERS = {
     "an added token that is a list": {**files.TOKENIZER, "added_tokens": [[]]},
     "an added id below 0": {**files.TOKENIZER, "added_tokens": [{"id": -3, "content": "x", "special": True}]},
     "an added id of 2^40": {**files.TOKENIZER, "added_tokens": [{"id": 1 << 40, "content": "x", "special": True}]},
+    "an added id of 444444446": {**files.TOKENIZER, "added_tokens": [{"id": 444444446, "content": "x", "special": True}]},
+    "an added id of 2^31 - 1 behind sound ones": {**files.TOKENIZER, "added_tokens": files.TOKENIZER["added_tokens"] + [
+        {"id": 8, "content": "y", "special": True}, {"id": 2**31 - 1, "content": "x", "special": True}]},
     "an unknown pre-tokenizer": {**files.TOKENIZER, "pre_tokenizer": {"type": "Oracle"}},
     "a pre-tokenizer inside 5,000 others": None,
 }
