@@ -1,12 +1,11 @@
 #include "compiler/load_model.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
-#include <memory>
 
 #include "base/file.h"
+#include "base/sha256.h"
 #include "import/gguf/import.h"
 #include "import/hf/import.h"
 #include "import/onnx/import.h"
@@ -25,28 +24,6 @@ bool begins_with_magic(const MappedFile& file, std::string_view magic) {
   auto b = file.bytes();
   return b.size() >= magic.size() && std::memcmp(b.data(), magic.data(), magic.size()) == 0;
 }
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) { EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr); }
-  void add(std::span<const std::byte> b) { EVP_DigestUpdate(context_.get(), b.data(), b.size()); }
-  void add(const std::string& s) { EVP_DigestUpdate(context_.get(), s.data(), s.size()); }
-  std::string hex() {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned n = 0;
-    EVP_DigestFinal_ex(context_.get(), digest, &n);
-    std::string out;
-    for (unsigned i = 0; i < n; ++i) {
-      char two[3];
-      std::snprintf(two, sizeof two, "%02x", digest[i]);
-      out += two;
-    }
-    return out;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
-};
 
 }  // namespace
 
@@ -81,7 +58,7 @@ Result<std::string> hash_model(const std::string& path) {
     hash.add(file->bytes());
     BRISK_TRY(file->check_size());
   }
-  return hash.hex();
+  return hex(hash.finish());
 }
 
 }  // namespace brisk

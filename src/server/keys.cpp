@@ -1,20 +1,9 @@
 #include "server/keys.h"
 
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
 #include <strings.h>
 
 namespace brisk {
-namespace {
-
-std::array<unsigned char, 32> sha256(std::string_view text) {
-  std::array<unsigned char, 32> out{};
-  EVP_Digest(text.data(), text.size(), out.data(), nullptr, EVP_sha256(), nullptr);
-  return out;
-}
-
-}  // namespace
-
 Status ApiKeys::add_lines(std::string_view text, std::string_view where) {
   for (size_t line = 1; !text.empty(); ++line) {
     size_t end = std::min(text.find('\n'), text.size());
@@ -34,7 +23,7 @@ Status ApiKeys::add_lines(std::string_view text, std::string_view where) {
 std::optional<size_t> ApiKeys::find(std::string_view authorization) const {
   constexpr std::string_view kBearer = "Bearer ";
   if (authorization.size() <= kBearer.size() || ::strncasecmp(authorization.data(), kBearer.data(), kBearer.size()) != 0) return std::nullopt;
-  const Digest wanted = sha256(authorization.substr(kBearer.size()));
+  const Sha256Digest wanted = sha256(authorization.substr(kBearer.size()));
   std::optional<size_t> found;
   for (size_t i = 0; i < digests_.size(); ++i)
     if (CRYPTO_memcmp(digests_[i].data(), wanted.data(), wanted.size()) == 0) found = i;

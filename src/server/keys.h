@@ -1,12 +1,12 @@
 // API keys, kept as SHA-256. Immutable once filled.
 #pragma once
-#include <array>
 #include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/sha256.h"
 #include "brisk/result.h"
 
 namespace brisk {
@@ -21,8 +21,7 @@ class ApiKeys {
   std::optional<size_t> find(std::string_view authorization) const;
 
  private:
-  using Digest = std::array<unsigned char, 32>;
-  std::vector<Digest> digests_;
+  std::vector<Sha256Digest> digests_;
 };
 
 }  // namespace brisk

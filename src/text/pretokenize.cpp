@@ -59,15 +59,7 @@ struct Pretokenizer::Work {
 
   void read(std::string_view text) {
     bytes = text;
-    points.clear(), at.clear();
-    points.reserve(text.size()), at.reserve(text.size() + 1);
-    for (size_t i = 0; i < text.size();) {
-      auto c = unicode::decode(text, i);
-      points.push_back(c.value);
-      at.push_back(uint32_t(i));
-      i += c.size;
-    }
-    at.push_back(uint32_t(text.size()));
+    unicode::decode_all(text, points, at);
     pieces.assign(1, TextSpan{0, uint32_t(points.size())});
     if (points.empty()) pieces.clear();
   }

@@ -64,13 +64,7 @@ Status replace_all(std::string& text, std::string_view what, std::string_view by
 Status replace_matches(std::string& text, const SplitRegex& regex, std::string_view by, size_t limit, uint64_t& budget) {
   std::vector<char32_t> points;
   std::vector<uint32_t> at;
-  for (size_t i = 0; i < text.size();) {
-    auto c = unicode::decode(text, i);
-    points.push_back(c.value);
-    at.push_back(uint32_t(i));
-    i += c.size;
-  }
-  at.push_back(uint32_t(text.size()));
+  unicode::decode_all(text, points, at);
   std::vector<TextSpan> matches;
   BRISK_TRY(regex.find_all(points, {0, uint32_t(points.size())}, budget, matches));
   std::string out;

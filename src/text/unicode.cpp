@@ -138,6 +138,18 @@ CodePoint decode(const char* p, const char* end) {
   return {c, 4};
 }
 
+void decode_all(std::string_view text, std::vector<char32_t>& points, std::vector<uint32_t>& at) {
+  points.clear(), at.clear();
+  points.reserve(text.size()), at.reserve(text.size() + 1);
+  for (size_t i = 0; i < text.size();) {
+    const CodePoint c = decode(text, i);
+    points.push_back(c.value);
+    at.push_back(uint32_t(i));
+    i += c.size;
+  }
+  at.push_back(uint32_t(text.size()));
+}
+
 void append(std::string& out, char32_t c) {
   if (c < 0x80) {
     out += char(c);

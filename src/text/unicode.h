@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace brisk::unicode {
 
@@ -16,6 +17,8 @@ struct CodePoint {
 CodePoint decode(const char* p, const char* end);
 inline CodePoint decode(std::string_view s, size_t at) { return decode(s.data() + at, s.data() + s.size()); }
 void append(std::string& out, char32_t c);
+// All of a text: its code points, and where each begins, with the end behind the last. What was in them goes.
+void decode_all(std::string_view text, std::vector<char32_t>& points, std::vector<uint32_t>& at);
 // Ill-formed parts become U+FFFD, one for each maximal subpart (the common "lossy" decoding).
 std::string to_valid_utf8(std::string_view bytes);
 

@@ -165,6 +165,25 @@ void Lower::set(size_t output, ValueId v) {
 
 void lower_direct(Lower& l, OpId op) { l.set(0, l.add(op, NoAttrs{}, l.inputs())); }
 
+WindowAttrs window_attrs(Lower& l) {
+  WindowAttrs a;
+  a.kernel = l.ints("kernel_shape");
+  a.strides = l.ints("strides");
+  a.dilations = l.ints("dilations");
+  a.pads = l.ints("pads");
+  a.auto_pad = l.s("auto_pad", "");
+  if (a.auto_pad == "NOTSET") a.auto_pad = "";
+  if (!a.auto_pad.empty() && a.auto_pad != "SAME_UPPER" && a.auto_pad != "SAME_LOWER" && a.auto_pad != "VALID") l.bad("auto_pad '" + a.auto_pad + "'");
+  a.group = l.i("group", 1);
+  a.ceil_mode = l.i("ceil_mode", 0) != 0;
+  a.count_include_pad = l.i("count_include_pad", 0) != 0;
+  a.p = l.i("p", 2);
+  a.column_major = l.i("storage_order", 0) != 0;
+  a.output_padding = l.ints("output_padding");
+  a.output_shape = l.ints("output_shape");
+  return a;
+}
+
 LowerFn find_lowering(const std::string& domain, const std::string& op) {
   static const LowerTable table = [] {
     LowerTable t;

@@ -129,5 +129,6 @@ void register_trees(LowerTable& t);
 
 // "x = f(x)" helpers that several groups use.
 void lower_direct(Lower& l, OpId op);  // the row of the same operands and no attributes
+WindowAttrs window_attrs(Lower& l);     // of convolutions and pools
 
 }  // namespace brisk::onnx_import

@@ -62,29 +62,10 @@ void einsum(Lower& l) {
   l.set(0, l.add(kEinsum, a, l.inputs()));
 }
 
-WindowAttrs window(Lower& l) {
-  WindowAttrs a;
-  a.kernel = l.ints("kernel_shape");
-  a.strides = l.ints("strides");
-  a.dilations = l.ints("dilations");
-  a.pads = l.ints("pads");
-  a.auto_pad = l.s("auto_pad", "");
-  if (a.auto_pad == "NOTSET") a.auto_pad = "";
-  if (!a.auto_pad.empty() && a.auto_pad != "SAME_UPPER" && a.auto_pad != "SAME_LOWER" && a.auto_pad != "VALID") l.bad("auto_pad '" + a.auto_pad + "'");
-  a.group = l.i("group", 1);
-  a.ceil_mode = l.i("ceil_mode", 0) != 0;
-  a.count_include_pad = l.i("count_include_pad", 0) != 0;
-  a.p = l.i("p", 2);
-  a.column_major = l.i("storage_order", 0) != 0;
-  a.output_padding = l.ints("output_padding");
-  a.output_shape = l.ints("output_shape");
-  return a;
-}
-
-template <OpId op> void convolution(Lower& l) { l.set(0, l.add(op, window(l), l.inputs())); }
+template <OpId op> void convolution(Lower& l) { l.set(0, l.add(op, window_attrs(l), l.inputs())); }
 
 template <OpId op> void pool(Lower& l) {
-  WindowAttrs a = window(l);
+  WindowAttrs a = window_attrs(l);
   if (a.kernel.empty()) return void(l.bad("kernel_shape is missing"));
   auto out = l.add_n(op, a, {l.in(0)}, op == kMaxPool && l.wants(1) ? 2 : 1);
   for (size_t i = 0; i < out.size(); ++i) l.set(i, out[i]);

@@ -58,14 +58,7 @@ void qlinear_matmul(Lower& l) {
 }
 
 void qlinear_conv(Lower& l) {
-  WindowAttrs a;
-  a.kernel = l.ints("kernel_shape");
-  a.strides = l.ints("strides");
-  a.dilations = l.ints("dilations");
-  a.pads = l.ints("pads");
-  a.auto_pad = l.s("auto_pad", "");
-  if (a.auto_pad == "NOTSET") a.auto_pad = "";
-  a.group = l.i("group", 1);
+  const WindowAttrs a = window_attrs(l);
   auto r = l.rank(l.in(0));
   if (!r) return void(l.refuse("x of unknown rank"));
   ValueId sums = l.add(kConvInteger, a, {l.in(0), l.in(3), l.in(2), l.in(5)});
