@@ -63,6 +63,7 @@ struct GenerationLoop::State {
 
   void run();
   bool serve();
+  void publish_stats();
   void publish(size_t live_before);
   void fail(const Error& error);
   Status refuse(const GenerationRequest& request, Refusal& why) const;
@@ -120,16 +121,22 @@ void GenerationLoop::State::fail(const Error& error) {
   core->end_all(error);
 }
 
-// Brings the books that other threads see up to date.
-void GenerationLoop::State::publish(size_t live_before) {
+// Brings the books that other threads see up to date; inside a turn, too.
+void GenerationLoop::State::publish_stats() {
   const auto dequeued = core->take_dequeued();
   const LoopStats& now = core->stats();
   std::lock_guard lock(mutex);
   stats = now;
-  accepted -= static_cast<int64_t>(live_before - core->live());
   queued -= static_cast<int64_t>(dequeued.size());
   for (const std::string& key : dequeued)
     if (const auto it = queued_by_key.find(key); it != queued_by_key.end() && --it->second == 0) queued_by_key.erase(it);
+}
+
+// At the end of a turn: drain() must not return before the last sink has.
+void GenerationLoop::State::publish(size_t live_before) {
+  publish_stats();
+  std::lock_guard lock(mutex);
+  accepted -= static_cast<int64_t>(live_before - core->live());
   if (accepted == 0) emptied.notify_all();
 }
 
@@ -176,6 +183,7 @@ Result<std::unique_ptr<GenerationLoop>> GenerationLoop::create(std::unique_ptr<S
   state->core = std::make_unique<LoopCore>(*state->runner, state->tokenizer.get(), sched, state->options.steps_in_flight,
                                            monotonic_ns());
   state->stats = state->core->stats();
+  state->core->on_books = [s = state.get()] { s->publish_stats(); };
   std::unique_ptr<GenerationLoop> loop(new GenerationLoop(std::move(state)));
   State* s = loop->state_.get();
   try {

@@ -12,8 +12,8 @@
 // wakes the connection's executor; one that falls behind calls cancel(). The event and everything in it is the sink's
 // only for the duration of the call. A sink that throws ends its own request with kError.
 // Exactly one event of every accepted request has finish != kNone; it is the last, and after it the sink is destroyed (on
-// the loop thread). A refused submit() never calls the sink. submit(), cancel(), stats() and hold_step() may be called
-// inside a sink.
+// the loop thread); stats() count the request as ended before its sink hears of it. A refused submit() never calls the
+// sink. submit(), cancel(), stats() and hold_step() may be called inside a sink.
 //
 // Gaps. The compute threads are as many as the cores, as a rule, so that after an event the next step would compete with
 // those who carry the event to the user. A sink that wants to be sure calls hold_step() and gives the hold along; the next

@@ -195,6 +195,7 @@ void LoopCore::emit(LiveRequest& l, GenerationEvent& event) {
   count_end(event.finish);
   sched_.release(l.id);
   const auto node = live_.extract(l.id);
+  if (on_books) on_books();
   node.mapped()->sink(event);
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -45,6 +46,9 @@ class LoopCore {
   const LoopStats& stats();
   // Keys of requests that left the queue (started, or ended before) since the last call.
   std::vector<std::string> take_dequeued() { return std::exchange(dequeued_, {}); }
+
+  // Called before a request's last event reaches its sink: whoever hears that a request has ended finds it in the books.
+  std::function<void()> on_books;
 
   // For health(), from any thread: when the oldest unfinished step was submitted (0: none), and how long it should take.
   std::atomic<int64_t> busy_since_ns{0}, predicted_ns{0};
