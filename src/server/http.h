@@ -65,6 +65,8 @@ class HttpHandler {
   // The head is there, the body is not. False: it has responded, the body is not wanted and the connection ends.
   virtual bool admit(const HttpRequest& head, Exchange& exchange) = 0;
   virtual void handle(HttpRequest request, std::shared_ptr<Exchange> exchange) = 0;
+  // For a request whose client has sent none.
+  virtual std::string new_request_id() = 0;
   // What the HTTP layer itself answers with, as the API spells errors.
   virtual std::string error_body(int status, std::string_view message) = 0;
   // SIGINT or SIGTERM came for the first, second... time.

@@ -19,6 +19,10 @@ struct ServedModel {
   // Renders a conversation and cuts it into ids; any thread.
   std::function<Result<std::vector<int32_t>>(ChatInput)> encode_chat;
   SampleParams defaults{.temperature = 1};  // of requests that do not say
+  size_t max_prompt_bytes = SIZE_MAX;       // a longer text is refused unread; see bytes_that_fit()
 };
+
+// Of a text that is nothing but the longest token, as often as the context has room.
+size_t bytes_that_fit(const GenerationLoop& loop);
 
 }  // namespace brisk

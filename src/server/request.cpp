@@ -58,6 +58,13 @@ class Reader {
       out = static_cast<int64_t>(n);
     else fail(field, v);
   }
+  // A text that cannot fit into the context is not cut into tokens first, which takes a second for some megabytes.
+  bool fits(const ServedModel& model, size_t bytes, const char* field) {
+    if (bytes <= model.max_prompt_bytes) return true;
+    fail({400, "the text has " + std::to_string(bytes) + " bytes, but prompt and answer together may have " + std::to_string(model.loop->max_context()) +
+                   " tokens, which hold " + std::to_string(model.max_prompt_bytes) + " bytes at most", field, "context_length_exceeded"});
+    return false;
+  }
   bool read_ids(const Json& v, std::vector<int32_t>& out, size_t most = SIZE_MAX) const {
     const Json::Array* list = v.as_array();
     if (!list || list->size() > most) return false;
@@ -82,7 +89,7 @@ ApiError api_error(const Error& e, const char* param) {
 }
 
 std::variant<Json, ApiError> parse_body(std::string_view text, Endpoint endpoint) {
-  auto body = parse_json(text, {.max_depth = kMaxJsonDepth});
+  auto body = parse_json(text, {.max_depth = kMaxJsonDepth, .repeated_names = false});
   if (!body.ok()) return ApiError{400, "the body is not JSON: " + body.error().message, "", "invalid_json"};
   if (!body->as_object()) return ApiError{400, "the body is not a JSON object", "", "invalid_json"};
   ApiError error;
@@ -192,10 +199,11 @@ GenerationRequest read_common(Reader& in, ParsedCall& call) {
   return r;
 }
 
-void encode_text(Reader& in, const ServedModel& model, const Json& text, bool special, std::vector<std::vector<int32_t>>& prompts) {
+void encode_text(Reader& in, const ServedModel& model, Endpoint endpoint, const Json& text, bool special, std::vector<std::vector<int32_t>>& prompts) {
   const auto& tokenizer = model.loop->tokenizer();
   if (!text.as_string()) return in.fail("prompt", &text);
   if (!tokenizer) return in.fail({400, "the model '" + model.name + "' has no tokenizer; 'prompt' must be token ids", "prompt", "invalid_value"});
+  if (endpoint == kCompletions && !in.fits(model, text.as_string()->size(), "prompt")) return;
   auto ids = tokenizer->encode(*text.as_string(), {special, true});
   if (ids.ok()) prompts.push_back(std::move(*ids));
   else in.fail(api_error(ids.error(), "prompt"));
@@ -212,7 +220,7 @@ std::vector<std::vector<int32_t>> read_prompts(Reader& in, const ServedModel& mo
   }
   const Json::Array* list = prompt->as_array();
   if (!list) {
-    encode_text(in, model, *prompt, special, prompts);
+    encode_text(in, model, kCompletions, *prompt, special, prompts);
   } else if (list->empty() || (!list->front().as_int() && list->size() > kMaxPrompts)) {
     in.fail(bad_field("prompt", "an array of " + std::to_string(list->size()), find_field("prompt", kCompletions)->range));
   } else if (list->front().as_int()) {
@@ -220,14 +228,24 @@ std::vector<std::vector<int32_t>> read_prompts(Reader& in, const ServedModel& mo
   } else {
     for (const Json& one : *list) {
       if (!in.ok()) break;
-      if (!one.as_array()) encode_text(in, model, one, special, prompts);
+      if (!one.as_array()) encode_text(in, model, kCompletions, one, special, prompts);
       else if (!in.read_ids(one, prompts.emplace_back())) in.fail("prompt", prompt);
     }
   }
   return prompts;
 }
 
-std::vector<int32_t> read_conversation(Reader& in, const Json& body, const ServedModel& model) {
+size_t text_bytes(const Json& v) {
+  size_t sum = v.as_string() ? v.as_string()->size() : 0;
+  if (v.as_array())
+    for (const Json& x : *v.as_array()) sum += text_bytes(x);
+  if (v.as_object())
+    for (const auto& [name, x] : *v.as_object()) sum += text_bytes(x);
+  return sum;
+}
+
+std::vector<int32_t> read_conversation(Reader& in, Endpoint endpoint, const Json& body, const ServedModel& model) {
+  if (const Json* messages = in.get("messages"); endpoint == kChat && messages && !in.fits(model, text_bytes(*messages), "messages")) return {};
   ChatInput chat;
   ApiError error;
   if (!read_chat(body, chat, error)) {
@@ -256,7 +274,7 @@ std::variant<ParsedCall, ApiError> parse_call(std::string_view text, Endpoint en
   common.key = key;
   if (!in.ok()) return in.take_error();
   std::vector<std::vector<int32_t>> prompts;
-  if (call.chat) prompts.push_back(read_conversation(in, body, *call.model));
+  if (call.chat) prompts.push_back(read_conversation(in, kChat, body, *call.model));
   else prompts = read_prompts(in, *call.model);
   if (!in.ok()) return in.take_error();
   for (auto& ids : prompts) {
@@ -282,14 +300,14 @@ std::variant<std::string, ApiError> answer_tokenize(std::string_view text, std::
   in.read("return_token_strs", pieces);
   std::vector<int32_t> ids;
   if (in.get("messages")) {
-    ids = read_conversation(in, body, *model);
+    ids = read_conversation(in, kTokenize, body, *model);
   } else {
     bool special = true;
     in.read("add_special_tokens", special);
     std::vector<std::vector<int32_t>> prompts;
     const Json* prompt = in.get("prompt");
     if (!prompt) in.fail("prompt", prompt);
-    else encode_text(in, *model, *prompt, special, prompts);
+    else encode_text(in, *model, kTokenize, *prompt, special, prompts);
     if (in.ok()) ids = std::move(prompts[0]);
   }
   if (!in.ok()) return in.take_error();

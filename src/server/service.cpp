@@ -40,13 +40,22 @@ const Service::RouteRow* Service::find_route(std::string_view path) {
 }
 
 Service::Service(const ServerOptions& options, HttpServer& http, std::vector<ServedModel> models)
-    : options_(options), http_(http), models_(std::move(models)), metrics_(models_.size()), created_(static_cast<int64_t>(std::time(nullptr))) {}
+    : options_(options), http_(http), models_(std::move(models)), metrics_(models_.size()), created_(static_cast<int64_t>(std::time(nullptr))) {
+  for (ServedModel& m : models_) m.max_prompt_bytes = std::min(m.max_prompt_bytes, bytes_that_fit(*m.loop));
+}
+
+size_t bytes_that_fit(const GenerationLoop& loop) {
+  if (!loop.tokenizer()) return SIZE_MAX;
+  size_t longest = 1;
+  for (int32_t id = 0; id < loop.tokenizer()->vocab_size(); ++id) longest = std::max(longest, loop.tokenizer()->token_bytes(id).size());
+  return longest * static_cast<size_t>(loop.max_context());
+}
 
 Service::~Service() {
   if (drain_.joinable()) drain_.join();
 }
 
-std::string Service::new_id() {
+std::string Service::new_request_id() {
   unsigned char bytes[12] = {};
   if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
     const int64_t now = monotonic_ns();
@@ -69,7 +78,6 @@ void Service::respond_error(Exchange& exchange, const ApiError& e) const {
 }
 
 bool Service::admit(const HttpRequest& head, Exchange& exchange) {
-  if (exchange.request_id.empty()) exchange.request_id = new_id();
   auto refuse = [&](ApiError e) {
     respond_error(exchange, e);
     return false;

@@ -22,6 +22,7 @@ class Service final : public HttpHandler {
 
   bool admit(const HttpRequest& head, Exchange& exchange) override;
   void handle(HttpRequest request, std::shared_ptr<Exchange> exchange) override;
+  std::string new_request_id() override;
   std::string error_body(int status, std::string_view message) override;
   void signalled(int count) override;
 
@@ -29,7 +30,6 @@ class Service final : public HttpHandler {
   enum class Route { kNone, kHealth, kLive, kReady, kVersion, kMetrics, kModels, kModel, kCompletions, kChat, kTokenize, kDetokenize };
   struct RouteRow;
   static const RouteRow* find_route(std::string_view path);
-  static std::string new_id();
 
   void respond_error(Exchange& exchange, const ApiError& e) const;
   void answer_health(Exchange& exchange, bool live_only) const;

@@ -110,6 +110,7 @@ class JsonParser {
       if (!take(':')) return bad("expected ':'");
       BRISK_ASSIGN(Json v, value(depth + 1));
       auto [it, fresh] = seen.emplace(name, out.size());
+      if (!fresh && !limits_.repeated_names) return bad("the member before this is named twice");
       if (fresh) out.emplace_back(std::move(name), std::move(v));
       else out[it->second].second = std::move(v);
       if (take('}')) return Json(std::move(out));

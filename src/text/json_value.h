@@ -58,6 +58,7 @@ class Json {
 
 struct JsonLimits {
   size_t max_depth = 128;
+  bool repeated_names = true;  // false: an object that names a member twice is an error
   size_t max_bytes = size_t{64} << 20;
 };
 

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -16,10 +17,11 @@ MODEL = "smollm2"
 
 
 class Server:
-    def __init__(self, *flags, env=None):
+    def __init__(self, *flags, env=None, nofile=None):
+        limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))) if nofile else None
         command = [BRISK, "serve", ENGINE, "--http-port", "0", "--served-model-name", MODEL, "--max-model-len", "2048", *flags]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                                        env={**os.environ, **(env or {})})
+                                        preexec_fn=limit, env={**os.environ, **(env or {})})
         line = self.process.stdout.readline()
         found = re.search(r"on http://[^ ]*:(\d+)$", line)
         if not found:

@@ -55,6 +55,14 @@ def test_metrics(server):
 def test_request_id_comes_back(server):
     assert server.request("GET", "/health", headers={"X-Request-Id": "abc-1"})[1]["X-Request-Id"] == "abc-1"
     assert len(server.request("GET", "/health")[1]["X-Request-Id"]) >= 16
+    for request in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"a" * 40000 + b"\r\n\r\n"):
+        assert len(server.raw(request).split(b"X-Request-Id: ")[1].split(b"\r\n")[0]) >= 16
+
+
+def test_forms_of_a_target(server):
+    for target in ("/health?a=b", "http://x/health", "http://x:80/health?a=http://y/version"):
+        assert server.raw(f"GET {target} HTTP/1.1\r\nConnection: close\r\n\r\n".encode()).startswith(b"HTTP/1.1 200 ")
+    assert server.raw(b"GET http://x HTTP/1.1\r\nConnection: close\r\n\r\n").startswith(b"HTTP/1.1 404 ")
 
 
 def test_errors_have_openais_form(server):
@@ -67,7 +75,7 @@ def test_errors_have_openais_form(server):
 @pytest.mark.parametrize("body", [
     b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"model": "smollm2"} x', b'{"prompt": NaN}', b'{"prompt": "\xff"}',
     b'{"prompt": ' + b"[" * 100 + b"]" * 100 + b"}", b'{"prompt": 1e999}', b'{"prompt": []}', b'{"prompt": [[]]}', b'{"prompt": ""}',
-    b'{"prompt": [1, "a"]}', b'{"prompt": {"a": 1}}', b'{"prompt": "a", "seed": 99999999999999999999999999}',
+    b'{"prompt": "a", "prompt": "b"}', b'{"prompt": "a", "metadata": {"x": 1, "x": 2}}', b'{"prompt": [1, "a"]}', b'{"prompt": {"a": 1}}', b'{"prompt": "a", "seed": 99999999999999999999999999}',
 ])
 def test_malformed_bodies(server, body):
     status, _, data = server.request("POST", "/v1/completions", body)
@@ -79,6 +87,66 @@ def test_malformed_http(server):
     assert server.raw(b"GET / HTTP/1.1\r\nX: " + b"a" * 40000 + b"\r\n\r\n").startswith(b"HTTP/1.1 431 ")
     assert server.raw(head("/v1/completions", b"", "Content-Length: 5"), half_close=True).startswith(b"HTTP/1.1 400 ")
     assert server.request("GET", "/health")[0] == 200
+
+
+def chunked(*more):
+    lines = ["POST /tokenize HTTP/1.1", "Host: x", "Content-Type: application/json", "Connection: close", *more]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def test_bodies_that_end_in_two_ways_are_refused(server):
+    hidden = b"GET /version HTTP/1.1\r\n\r\n"
+    for coding in ("gzip", "gzip, chunked", "chunked, chunked", "identity"):
+        out = server.raw(chunked(f"Transfer-Encoding: {coding}") + b"2\r\n{}\r\n0\r\n\r\n" + hidden)
+        assert out[:12] in (b"HTTP/1.1 501", b"HTTP/1.1 400") and out.count(b"HTTP/1.1 ") == 1, (coding, out)
+    out = server.raw(chunked("Transfer-Encoding: chunked", "Content-Length: 4") + b"0\r\n\r\n" + hidden)
+    assert out.startswith(b"HTTP/1.1 400 ") and out.count(b"HTTP/1.1 ") == 1
+
+
+def memory(server, what="VmRSS"):
+    with open(f"/proc/{server.process.pid}/status") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith(what)) * 1024
+
+
+def send_all_it_takes(server, *pieces):
+    """The answer; the server may end the connection before it has taken everything."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as s:
+        out = b""
+        try:
+            for piece in pieces:
+                s.sendall(piece)
+        except OSError:
+            pass
+        try:
+            while piece := s.recv(65536):
+                out += piece
+        except OSError:
+            pass
+        return out
+
+
+def test_what_stands_around_chunks_is_bounded(server):
+    begin, body = chunked("Transfer-Encoding: chunked"), b'{"prompt": "hello"}'
+    one = b"%x\r\n%s\r\n" % (len(body), body)
+    assert send_all_it_takes(server, begin + one + b"0\r\nA: b\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    by_byte = b"".join(b"1;x=y\r\n" + bytes([c]) + b"\r\n" for c in body)
+    assert send_all_it_takes(server, begin + by_byte + b"0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    before = memory(server)
+    assert b" 431 " in send_all_it_takes(server, begin + one + b"0\r\n", *[b"A: b\r\n" * 10000] * 100)[:20]
+    assert send_all_it_takes(server, begin + one + b"0\r\nA: ", *[b"a" * 100000] * 100)[9:12] in (b"400", b"431", b"")
+    assert send_all_it_takes(server, begin + b"1;", *[b"a" * 100000] * 100)[9:12] in (b"400", b"431", b"")
+    assert memory(server) < before + (16 << 20)
+
+
+def test_a_text_too_long_is_refused_at_once(server):
+    begin = time.monotonic()
+    for path, body in [("/v1/completions", {"prompt": " " * 8_000_000}), ("/v1/completions", {"prompt": ["a", "a" * 8_000_000]}),
+                       ("/v1/chat/completions", {"messages": [{"role": "user", "content": "a" * 8_000_000}]}),
+                       ("/v1/chat/completions", {"messages": [{"role": "user", "content": [{"type": "text", "text": "a" * 4_000_000}] * 2}]})]:
+        status, answer = server.post(path, body)
+        assert status == 400 and answer["error"]["code"] == "context_length_exceeded" and " 2048 tokens" in answer["error"]["message"]
+    assert time.monotonic() - begin < 5
+    assert server.post("/tokenize", {"prompt": "a b " * 50_000})[1]["count"] > 2048  # a count is no prompt
 
 
 def test_keep_alive_and_pipelining(server):
@@ -150,6 +218,61 @@ def test_other_hosts_need_a_key(tmp_path):
 def test_port_in_use(server):
     code, said = refused("--http-port", str(server.port))
     assert code == 1 and str(server.port) in said
+
+
+def test_sigterm_with_many_streams(start):
+    server = start()
+    streams = [open_stream(server, {**PROMPT, "prompt": f"Number {i}", "max_tokens": 24, "stream": True}) for i in range(64)]
+    assert streams[-1].recv(10)
+    server.process.send_signal(signal.SIGTERM)
+    for s in streams:
+        rest = b""
+        while piece := s.recv(65536):
+            rest += piece
+        assert b'"finish_reason":"length"' in rest and b"data: [DONE]" in rest
+    assert server.process.wait(20) == 0
+
+
+def test_many_clients_vanish(server):
+    def vanish(i):
+        s = open_stream(server, {**LONG, "prompt": f"Tell {i}", "stream": True})
+        if i % 2:
+            s.recv(100)
+        s.close()
+
+    threads = [threading.Thread(target=vanish, args=(i,)) for i in range(200)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    status, answer = server.post("/v1/completions", {**PROMPT, "max_tokens": 2})
+    assert status == 200 and answer["usage"]["completion_tokens"] == 2
+    server.expect_metric("brisk:num_requests_running", 0)
+    server.expect_metric("brisk:num_requests_waiting", 0)
+    assert server.metric("brisk:kv_cache_usage_perc") == 0
+
+
+def test_half_open_clients_do_not_hurt_others(server):
+    clients = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(300)]
+    for i, s in enumerate(clients):
+        s.sendall([b"", b"GET / HT", head("/tokenize", b" " * 100) + b"{"][i % 3])
+    assert server.post("/v1/completions", {**PROMPT, "max_tokens": 2})[0] == 200
+    for s in clients:
+        s.close()
+
+
+def test_out_of_descriptors(start):
+    server = start(nofile=40)
+    clients = []
+    for _ in range(80):
+        clients.append(socket.create_connection(("127.0.0.1", server.port), timeout=10))  # the kernel's queue takes the rest
+    body = json.dumps({**PROMPT, "max_tokens": 2}).encode()
+    clients[0].sendall(head("/v1/completions", body) + body)
+    assert clients[0].recv(65536).startswith(b"HTTP/1.1 200 ")
+    for s in clients:
+        s.close()
+    assert server.request("GET", "/health")[0] == 200
+    assert server.stop() == 0
 
 
 def test_sigterm_lets_answers_end(start):
