@@ -1,7 +1,7 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers install clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -35,12 +35,18 @@ fuzz: ## every fuzzer for a minute, under libFuzzer and the address sanitizer
 
 oracles: ## regenerate the tests' goldens with torch, transformers and tokenizers, and compare
 	@tools/setup.sh oracles
+	@tools/build.sh release brisk
 	@.venv-oracles/bin/python tools/oracles/regenerate.py
 
 peers: ## times brisk beside llama.cpp on the real model (a quiet machine; PEERS="--width int8" for a part)
 	@tools/setup.sh peers
 	@bench/peers/build.sh
 	@bench/peers/compare.py $(PEERS)
+
+perplexity: ## what each precision costs, on weights off every grid, beside llama.cpp's quantisers, against the bars
+	@tools/setup.sh peers
+	@bench/peers/build.sh
+	@bench/perplexity.py $(PERPLEXITY)
 
 install: build ## into PREFIX (default /usr/local), with find_package(brisk)
 	@cmake --install build --prefix $(PREFIX)

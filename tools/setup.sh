@@ -126,7 +126,7 @@ case "${1:-build}" in
   test) install_packages build; install_python test .venv; install_python suite .venv; fetch_proto; fetch_model ;;
   gcc12) install_packages build gcc12; fetch_proto ;;
   sanitize) install_packages build sanitize; fetch_proto ;;
-  oracles) install_packages build; install_python oracles .venv-oracles; fetch_model ;;
+  oracles) install_packages build; install_python oracles .venv-oracles; fetch_proto; fetch_model; fetch_text ;;
   peers) install_packages build gcc12; install_python oracles .venv-oracles; fetch_proto; fetch_model; fetch_llama_source ;;
   proto) fetch_proto ;;
   text) fetch_text ;;

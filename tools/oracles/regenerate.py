@@ -9,22 +9,28 @@ import math
 import pathlib
 import subprocess
 import sys
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "build" / "oracles"
 GGUF = ROOT / ".cache" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 HF = OUT / "smollm2-hf"  # made on first use
 
-# name -> (committed file, script and arguments with {out} for the new file and {hf} for SmolLM2 as a plain folder)
+# name -> (committed files, script and arguments). {out} stands for the new file, {dir} for the folder in which several are
+# written under their own names, {hf} and {gguf} for SmolLM2; a command with neither {out} nor {dir} writes to stdout. One without
+# committed files compares by itself and tells by its exit code.
 ORACLES = {
     "greedy": ("tests/data/smollm2_greedy.json", "tools/oracles/greedy.py {hf} {out}"),
     "rope": ("tests/data/rope_frequencies.json", "tools/oracles/rope.py {out}"),
     "families": ("tests/data/families.json", "tools/oracles/families.py tests/data/families {out}"),
     "gguf-blocks": ("tests/data/gguf_blocks.json", "tools/oracles/gguf_blocks.py {out}"),
+    "tokenizers": ("tests/data/tokenizer_goldens.json tests/data/smollm2_tokens.json", "tools/oracles/tokenizer.py {dir} --smollm2 {gguf}"),
     "templates": ("tests/data/templates/golden.json", "tools/oracles/templates.py golden {out}"),
-    "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),  # writes to stdout
+    "real-templates": ("tests/data/templates/real.json", "tools/oracles/templates.py hashes .cache/text/templates {out}"),
+    "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),
+    "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
-IGNORED = ("torch", "transformers")  # the versions a file was made with
+IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with
 TOLERANCE = 1e-3  # of floats: another processor adds in another order
 
 
@@ -61,15 +67,15 @@ def make_hf():
         subprocess.run([sys.executable, ROOT / "tools/oracles/make_hf.py", GGUF, HF], check=True)
 
 
-def regenerate(golden, command):
-    """Runs one oracle; returns the new file."""
-    made = OUT / golden.name
+def regenerate(name, goldens, command):
+    """Runs one oracle; returns the new files, in the order of the goldens."""
+    made = [OUT / golden.name for golden in goldens]
     if "{hf}" in command:
         make_hf()
-    words = [word.format(out=made, hf=HF) for word in command.split()]
-    to_stdout = "{out}" not in command
-    with open(made if to_stdout else OUT / f"{golden.name}.log", "wb") as stdout:
-        subprocess.run([sys.executable, ROOT / words[0]] + words[1:], stdout=stdout, check=True)
+    words = [word.format(out=made[0] if made else "", dir=OUT, hf=HF, gguf=GGUF) for word in command.split()]
+    log = OUT / f"{name}.log" if "{out}" in command or "{dir}" in command else made[0]
+    with open(log, "wb") as stdout:
+        subprocess.run([sys.executable, ROOT / words[0]] + words[1:], cwd=ROOT, stdout=stdout, check=True)
     return made
 
 
@@ -81,12 +87,15 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     failed = 0
     for name in wanted:
-        golden, command = ROOT / ORACLES[name][0], ORACLES[name][1]
+        goldens, command = [ROOT / path for path in ORACLES[name][0].split()], ORACLES[name][1]
+        begin = time.monotonic()
         try:
-            found = compare(golden, regenerate(golden, command))
+            found = [f"{golden.name}: {line}" for golden, made in zip(goldens, regenerate(name, goldens, command))
+                     for line in compare(golden, made)]
         except subprocess.CalledProcessError as error:
-            found = [f"{error}"]
-        print(f"{name}: {'same' if not found else 'DIFFERS'}", *found[:10], sep="\n  ", flush=True)
+            found = [f"{error}, see {OUT.relative_to(ROOT) / name}.log"]
+        verdict = "same" if not found else f"DIFFERS, {len(found)} times, the first:"
+        print(f"{name}: {verdict} ({time.monotonic() - begin:.0f} s)", *found[:10], sep="\n  ", flush=True)
         failed += bool(found)
     print(f"{len(wanted) - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
