@@ -1,4 +1,5 @@
 // Shape rules of gathering, scattering and selection.
+#include "base/int_of.h"
 #include "op/rules.h"
 
 namespace brisk::rules {
@@ -65,7 +66,7 @@ Status infer_one_hot(InferContext& c) {
   BRISK_ASSIGN(int axis, normalize_axis(c.attrs<AxisAttrs>().axis, ids.rank() + 1));
   Dim depth = c.fresh("depth");
   if (auto e = c.elements(1); e && e->size() == 1) depth = (*e)[0];
-  else if (const TensorView* v = c.data(1); v && v->count() == 1) depth = static_cast<int64_t>(load_float(v->data, v->dtype, 0));
+  else if (const TensorView* v = c.data(1); v && v->count() == 1) depth = int_of(static_cast<double>(load_float(v->data, v->dtype, 0)));
   if (auto k = depth.constant(); k && *k < 0) return invalid("depth " + std::to_string(*k));
   out.shape = ids.shape;
   out.shape.insert(out.shape.begin() + axis, depth);

@@ -1,6 +1,7 @@
 // Shape rules of recurrence, quantisation, resizing and whole-tensor attention.
 #include <cmath>
 
+#include "base/int_of.h"
 #include "op/rules.h"
 
 namespace brisk::rules {
@@ -70,13 +71,13 @@ Status infer_resize(InferContext& c) {
     Dim& d = out.shape[static_cast<size_t>(axis)];
     auto n = d.constant();
     if (common) {
-      d = static_cast<int64_t>(std::floor(static_cast<double>(*n) * *common + 0.5));
+      d = int_of(std::floor(static_cast<double>(*n) * *common + 0.5));
     } else if (sizes) {
       d = (*sizes)[i];
     } else if (s) {
       double scale = static_cast<double>(scales[i]), whole = std::round(scale), inverse = std::round(1 / scale);
       if (!(scale > 0) || scale > 1e6) return invalid("scale " + std::to_string(scale) + " outside (0, 1000000]");
-      if (n) d = static_cast<int64_t>(std::floor(static_cast<float>(*n) * scales[i]));
+      if (n) d = int_of(static_cast<double>(std::floor(static_cast<float>(*n) * scales[i])));
       else if (scale == whole) d = d * Dim(static_cast<int64_t>(whole));
       else if (static_cast<float>(1 / inverse) == scales[i]) d = Dim::floor_div(d, static_cast<int64_t>(inverse));
       else d = c.fresh("resize");

@@ -6,6 +6,7 @@
 
 #include "base/checked.h"
 #include "base/half.h"
+#include "base/int_of.h"
 
 namespace brisk {
 
@@ -105,7 +106,7 @@ int64_t load_int(const void* data, DType t, int64_t i) {
     case DType::kU64: return static_cast<int64_t>(load_as<uint64_t>(data, i));
     case DType::kI4: return nibble(data, i, true);
     case DType::kU4: return nibble(data, i, false);
-    default: return static_cast<int64_t>(load_float(data, t, i));
+    default: return int_of(static_cast<double>(load_float(data, t, i)));
   }
 }
 
@@ -119,18 +120,18 @@ void store_float(void* data, DType t, int64_t i, float v) {
     case DType::kF8E4M3: return put(float_to_f8(v, 4, false));
     case DType::kF8E5M2: return put(float_to_f8(v, 5, true));
     case DType::kBool: return put(static_cast<uint8_t>(v != 0));
-    case DType::kI8: return put(static_cast<int8_t>(static_cast<int64_t>(v)));
-    case DType::kU8: return put(static_cast<uint8_t>(static_cast<int64_t>(v)));
-    case DType::kI16: return put(static_cast<int16_t>(static_cast<int64_t>(v)));
-    case DType::kU16: return put(static_cast<uint16_t>(static_cast<int64_t>(v)));
-    case DType::kI32: return put(static_cast<int32_t>(static_cast<int64_t>(v)));
-    case DType::kU32: return put(static_cast<uint32_t>(static_cast<int64_t>(v)));
-    case DType::kI64: return put(static_cast<int64_t>(v));
-    case DType::kU64: return put(static_cast<uint64_t>(v));
+    case DType::kI8: return put(static_cast<int8_t>(int_of(static_cast<double>(v))));
+    case DType::kU8: return put(static_cast<uint8_t>(int_of(static_cast<double>(v))));
+    case DType::kI16: return put(static_cast<int16_t>(int_of(static_cast<double>(v))));
+    case DType::kU16: return put(static_cast<uint16_t>(int_of(static_cast<double>(v))));
+    case DType::kI32: return put(static_cast<int32_t>(int_of(static_cast<double>(v))));
+    case DType::kU32: return put(static_cast<uint32_t>(int_of(static_cast<double>(v))));
+    case DType::kI64: return put(int_of(static_cast<double>(v)));
+    case DType::kU64: return put(v >= 0x1p63f && v < 0x1p64f ? static_cast<uint64_t>(v) : static_cast<uint64_t>(int_of(static_cast<double>(v))));
     case DType::kI4:
     case DType::kU4: {
       auto& byte = static_cast<uint8_t*>(data)[i / 2];
-      auto code = static_cast<uint8_t>(static_cast<int64_t>(v) & 15);
+      auto code = static_cast<uint8_t>(int_of(static_cast<double>(v)) & 15);
       byte = static_cast<uint8_t>(i % 2 ? (byte & 15) | (code << 4) : (byte & 0xf0) | code);
       return;
     }

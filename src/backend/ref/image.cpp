@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "base/int_of.h"
 
 namespace brisk::ref {
 namespace {
@@ -48,7 +49,7 @@ Taps taps_of(const ResizeAttrs& a, const Axis& x, int64_t i) {
   if (a.coordinates == "tf_crop_and_resize" && (p < 0 || p > static_cast<double>(x.in - 1))) return {};
   // The neighbour on the left is strictly to the left: ratio in (0, 1].
   double whole = std::floor(p), ratio = p == whole ? 1 : p - whole;
-  auto left = static_cast<int64_t>(p == whole ? whole - 1 : whole);
+  int64_t left = int_of(p == whole ? whole - 1 : whole);
   Taps taps;
   if (a.mode == "nearest") {
     bool right = p == whole || (a.nearest == "ceil") || (a.nearest == "round_prefer_floor" && ratio > 0.5) || (a.nearest == "round_prefer_ceil" && ratio >= 0.5);
@@ -56,7 +57,7 @@ Taps taps_of(const ResizeAttrs& a, const Axis& x, int64_t i) {
   } else {
     int reach = a.mode == "cubic" ? 2 : 1;
     double scale = a.antialias ? std::min(x.scale, 1.0) : 1.0;
-    auto begin = static_cast<int64_t>(std::floor(-reach / scale)) + 1;
+    int64_t begin = int_of(std::floor(-reach / scale)) + 1;
     for (int64_t j = begin; j < 2 - begin; ++j) {
       double d = scale * (static_cast<double>(j) - ratio);
       taps.push_back({left + j, reach == 2 ? cubic(d, static_cast<double>(a.cubic_a)) : std::max(0.0, 1 - std::fabs(d))});

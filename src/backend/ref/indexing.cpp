@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "base/int_of.h"
 
 namespace brisk::ref {
 namespace {
@@ -160,7 +161,7 @@ Status run_one_hot(KernelContext&, const KernelArgs& k) {
   return dispatch_width(y.dtype, [&]<class T>(Tag<T>) -> Status {
     for (int64_t i = 0, n = y.count(); i < n; ++i) {
       int64_t outer = i / (inner * depth), place = i / inner % depth, j = outer * inner + i % inner;
-      auto id = is_float(ids.dtype) ? static_cast<int64_t>(load_float(ids.data, ids.dtype, j)) : load_int(ids.data, ids.dtype, j);
+      auto id = is_float(ids.dtype) ? int_of(static_cast<double>(load_float(ids.data, ids.dtype, j))) : load_int(ids.data, ids.dtype, j);
       if (id < 0) id += depth;
       y.as<T>()[i] = values.as<T>()[id == place ? 1 : 0];
     }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "base/int_of.h"
 
 namespace brisk::ref {
 namespace {
@@ -112,14 +113,6 @@ template <bool nan> Status run_predicate(KernelContext&, const KernelArgs& k) {
 
 // --- Cast -------------------------------------------------------------------------------------------------------------
 
-// Float to integer as C does where that is defined; the nearest end of the range elsewhere, 0 for NaN.
-int64_t to_int(double v) {
-  if (std::isnan(v)) return 0;
-  if (v >= 9223372036854775807.0) return INT64_MAX;
-  if (v <= -9223372036854775808.0) return INT64_MIN;
-  return static_cast<int64_t>(v);
-}
-
 void store_int(void* p, DType t, int64_t i, int64_t v) {
   switch (t) {
     case DType::kBool: static_cast<uint8_t*>(p)[i] = v != 0; return;
@@ -168,7 +161,7 @@ Status run_cast(KernelContext&, const KernelArgs& k) {
     else if (y.dtype == DType::kBool) y.as<uint8_t>()[i] = v != 0;
     else if (y.dtype == DType::kU64 && v >= 9223372036854775808.0)
       y.as<uint64_t>()[i] = v >= 18446744073709551615.0 ? UINT64_MAX : static_cast<uint64_t>(v);
-    else store_int(y.data, y.dtype, i, to_int(v));
+    else store_int(y.data, y.dtype, i, int_of(v));
   }
   return {};
 }
@@ -189,7 +182,7 @@ template <class T, class R, class F> void broadcast_binary(const KernelArgs& k, 
 
 template <class A> A power(A a, A b) {
   if constexpr (std::is_floating_point_v<A>) return std::pow(a, b);
-  else return static_cast<A>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+  else return static_cast<A>(int_of(std::pow(static_cast<double>(a), static_cast<double>(b))));
 }
 
 template <class A> A modulo(A a, A b, bool c_style) {
@@ -257,7 +250,9 @@ Status run_pow(KernelContext& c, const KernelArgs& k) {
       T* out = y.as<T>();
       Dims strides[] = {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)};
       walk(y.shape, strides, [&](int64_t i, int64_t j) {
-        *out++ = static_cast<T>(static_cast<Acc<T>>(std::pow(static_cast<double>(a.as<T>()[i]), static_cast<double>(b.as<E>()[j]))));
+        const double v = std::pow(static_cast<double>(a.as<T>()[i]), static_cast<double>(b.as<E>()[j]));
+        if constexpr (std::is_integral_v<T>) *out++ = static_cast<T>(int_of(v));
+        else *out++ = static_cast<T>(static_cast<Acc<T>>(v));
       });
       return {};
     });
