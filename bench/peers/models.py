@@ -1,8 +1,10 @@
 """SmolLM2 in every form that the comparisons need, each made once in build/peers/models.
 
 Sources: "smollm2" is the public model as a plain Hugging Face folder, "offgrid" the same with weights off every
-quantisation grid (tools/oracles/make_offgrid.py). Both contestants start from the same folder: brisk compiles it,
-llama.cpp converts it with its own script and quantises it with its own tool.
+quantisation grid (tools/oracles/make_offgrid.py). Both contestants start from the same folder: llama.cpp converts it with
+its own script and quantises it with its own tool. brisk compiles the folder, or for perplexity the converted F32 file: the
+folder's tokenizer.json, written by transformers from a GGUF, cuts spaces before digits otherwise than the model's makers and
+llama.cpp do, and windows must hold the same tokens.
 """
 import hashlib
 import json
@@ -58,7 +60,8 @@ def engine(source, precision, *options):
     stamp, compiler = target.with_suffix(".made-by"), hashlib.sha256(BRISK.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != compiler:
         target.unlink(missing_ok=True)
-    made(target, lambda part: [BRISK, "build", folder(source), "-o", part, "--precision", precision, *options])
+    model = gguf(source, "F32") if source == "offgrid" else folder(source)
+    made(target, lambda part: [BRISK, "build", model, "-o", part, "--precision", precision, *options])
     stamp.write_text(compiler)
     return target
 
