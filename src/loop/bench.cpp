@@ -93,7 +93,7 @@ class Bench {
 
 Status check(const BenchOptions& o, const GenerationLoop& loop) {
   for (const auto& [name, value, least] : {std::tuple{"prompt-len", o.prompt_len, 1}, {"gen-len", o.gen_len, 1},
-                                           {"concurrency", o.concurrency, 1}, {"requests", o.requests, 0}, {"warmup", o.warmup, 0}})
+                                           {"concurrency", o.concurrency, 1}, {"requests", o.requests, 0}, {"warmup", o.warmup, -1}})
     if (value < least || value > 1'000'000)
       return invalid(std::string(name) + " is " + std::to_string(value) + ", not in [" + std::to_string(least) + ", 1000000]");
   if (o.prompt_len + o.gen_len > loop.max_context())
@@ -120,7 +120,7 @@ Result<BenchResult> bench_generation(GenerationLoop& loop, const BenchOptions& o
                                      const std::function<bool(int64_t, int64_t)>& progress) {
   BRISK_TRY(check(options, loop));
   Bench bench(loop, options);
-  BRISK_ASSIGN(const auto warm, bench.run(options.warmup, {}));
+  BRISK_ASSIGN(const auto warm, bench.run(options.warmup < 0 ? options.concurrency : options.warmup, {}));
   const int64_t count = options.requests ? options.requests : std::max<int64_t>(9, 3 * options.concurrency);
   const int64_t begin = monotonic_ns();
   BRISK_ASSIGN(const auto events, bench.run(count, progress));

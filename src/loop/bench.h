@@ -19,7 +19,7 @@ struct BenchOptions {
   int64_t gen_len = 64;      // end tokens are ignored
   int64_t concurrency = 1;   // a new request starts when one ends
   int64_t requests = 0;      // measured ones; 0: nine, or three times the concurrency if that is more
-  int64_t warmup = 1;        // not counted, before the others
+  int64_t warmup = -1;       // not counted, before the others; -1: as many as in flight, so that they touch all state
   uint64_t seed = 0;         // of the prompts; 0: another one each time
 };
 
