@@ -46,16 +46,18 @@ struct Case {
   WeightLayout layout;
   Arithmetic arithmetic;
   Peak peak;
+  int terms = 1;
 };
 
 void bench_linear(const KernelTable& t, ThreadPool& pool, Case c, int64_t m, int64_t n, int64_t k) {
   c.layout.n = n;
   c.layout.k = k;
   if (!find_tile_kernel(t, c.layout, c.arithmetic)) return;
-  bool decode = m <= 16;  // then enough copies of the weight that memory is read, not cache
-  int64_t bytes = c.layout.bytes(), copies = decode ? std::clamp<int64_t>((int64_t{256} << 20) / bytes, 1, 200) : 1;
+  bool decode = m <= 16;  // bound by reading the weight
+  // for few rows enough copies of the weight that memory is read, not cache, as a step over many layers does
+  int64_t bytes = c.layout.bytes(), copies = m <= 128 ? std::clamp<int64_t>((int64_t{256} << 20) / bytes, 1, 200) : 1;
   int64_t stride = (bytes + 63) / 64 * 64;
-  Aligned w(static_cast<size_t>(stride * copies)), q(act_form(c.layout).bytes(m));
+  Aligned w(static_cast<size_t>(stride * copies)), q(act_form(c.layout, c.terms).bytes(m));
   std::vector<float> x(static_cast<size_t>(m * k)), y(static_cast<size_t>(m * c.layout.outputs()));
   std::vector<uint16_t> rounded(static_cast<size_t>(m * (k + 1)));
   std::mt19937 rng(1);
@@ -67,7 +69,7 @@ void bench_linear(const KernelTable& t, ThreadPool& pool, Case c, int64_t m, int
   call.x = x.data();
   call.ldx = k;
   if (c.arithmetic == Arithmetic::kBf16Dot) call.x = rounded.data(), call.ldx = (k + 1) / 2 * 2;
-  if (c.arithmetic == Arithmetic::kInt8) call.q = QuantizedRows(act_form(c.layout), m, q.p);
+  if (c.arithmetic == Arithmetic::kInt8) call.q = QuantizedRows(act_form(c.layout, c.terms), m, q.p);
   call.y = y.data();
   call.ldy = c.layout.outputs();
   double bound = 0, seconds = 1e9;
@@ -82,7 +84,7 @@ void bench_linear(const KernelTable& t, ThreadPool& pool, Case c, int64_t m, int
       }
     }));
   }
-  double done = decode ? double(bytes * copies) : 2.0 * double(m) * double(n) * double(k);
+  double done = double(copies) * (decode ? double(bytes) : 2.0 * double(m) * double(n) * double(k));
   std::printf("%-10s m%-4lld n%-5lld k%-5lld %9.2f us %7.1f of %7.1f %s %5.1f %%\n", c.name, (long long)m, (long long)n,
               (long long)k, seconds / double(copies) * 1e6, done / seconds / 1e9, bound / 1e9, decode ? "GB/s" : "Gop/s",
               100 * done / seconds / bound);
@@ -147,14 +149,17 @@ int main(int argc, char** argv) {
   }
   const KernelTable& t = kernels(*isa);
   std::printf("isa %s, %d threads\n", std::string(isa_name(*isa)).c_str(), pool.size());
-  const WeightLayout f32, bf16{WeightKind::kBf16}, i8{WeightKind::kInt8}, i8g{WeightKind::kInt8, 0, 0, 32};
+  const WeightLayout f32, bf16{WeightKind::kBf16}, i8{WeightKind::kInt8}, i8g{WeightKind::kInt8, 0, 0, 32},
+      i8g64{WeightKind::kInt8, 0, 0, 64};
   const WeightLayout i4{WeightKind::kInt4, 0, 0, 32}, i4z{WeightKind::kInt4, 0, 0, 32, GroupTerm::kZero},
       i4m{WeightKind::kInt4, 0, 0, 32, GroupTerm::kMinimum}, i4g128{WeightKind::kInt4, 0, 0, 128};
   const Case cases[] = {
       {"fp32", f32, Arithmetic::kFloat, Peak::kFma},        {"bf16", bf16, Arithmetic::kFloat, Peak::kFma},
       {"bf16dot", bf16, Arithmetic::kBf16Dot, Peak::kBf16}, {"int8w", i8, Arithmetic::kFloat, Peak::kFma},
       {"int8w.g32", i8g, Arithmetic::kFloat, Peak::kFma},   {"int8", i8, Arithmetic::kInt8, Peak::kInt8},
-      {"int8.g32", i8g, Arithmetic::kInt8, Peak::kInt8},    {"int4.g32", i4, Arithmetic::kInt8, Peak::kInt8},
+      {"int8.g32", i8g, Arithmetic::kInt8, Peak::kInt8},    {"int8.g64", i8g64, Arithmetic::kInt8, Peak::kInt8},
+      {"int8x2.g32", i8g, Arithmetic::kInt8, Peak::kInt8, 2}, {"int8x2.g64", i8g64, Arithmetic::kInt8, Peak::kInt8, 2},
+      {"int8w.g64", i8g64, Arithmetic::kFloat, Peak::kFma}, {"int4.g32", i4, Arithmetic::kInt8, Peak::kInt8},
       {"int4z.g32", i4z, Arithmetic::kInt8, Peak::kInt8},   {"int4m.g32", i4m, Arithmetic::kInt8, Peak::kInt8},
       {"int4.g128", i4g128, Arithmetic::kInt8, Peak::kInt8}};
   for (const Case& c : cases) {
@@ -165,6 +170,8 @@ int main(int argc, char** argv) {
     bench_linear(t, pool, c, 1, 1536, 576);
     bench_linear(t, pool, c, 1, 4096, 4096);
     bench_linear(t, pool, c, 8, 4096, 1024);
+    bench_linear(t, pool, c, 64, 1536, 576);
+    bench_linear(t, pool, c, 64, 4096, 1024);
   }
   if (std::string("attention").find(filter) != 0) return 0;
   for (auto [type, dot] : {std::pair{CacheType::kF32, false}, {CacheType::kBf16, false}, {CacheType::kBf16, true}, {CacheType::kF16, false}}) {

@@ -62,12 +62,15 @@ struct LinearAttrs {
   // 0: activations as they are. Else: int8, symmetric, dynamic per token and group of this many elements along K,
   // scale = max|x| / 127 over the group, code = round-to-nearest-even(x / scale), clamped to [-127, 127].
   int64_t act_group = 0;
+  // 2: what the codes leave over is quantised once more in the same way, and the two products are added: about 15 bits at
+  // the speed of integers.
+  int64_t act_terms = 1;
   // Output columns 2i and 2i+1 hold gate and up: y[i] = silu(gate) * up, N / 2 columns.
   bool gated = false;
   float norm_epsilon = 0;  // with a norm weight operand: x is RMS-normalised first
   static constexpr const char* kName = "linear";
   template <class S, class F> static void fields(S& s, F&& f) {
-    f("act_group", s.act_group), f("gated", s.gated), f("norm_epsilon", s.norm_epsilon);
+    f("act_group", s.act_group), f("act_terms", s.act_terms), f("gated", s.gated), f("norm_epsilon", s.norm_epsilon);
   }
 };
 

@@ -52,6 +52,7 @@ Status infer_linear(InferContext& c) {
   if (x.rank() < 1 || !is_float(x.dtype) || clash(x.shape.back(), w.shape[1]))
     return wrong("x", x, "floats [..., " + w.shape[1].to_string() + "]");
   if (a.act_group < 0) return invalid("act_group " + std::to_string(a.act_group));
+  if (a.act_terms < 1 || a.act_terms > 2) return invalid("act_terms " + std::to_string(a.act_terms) + " outside 1 to 2");
   auto rows = w.shape[0].constant();
   if (a.gated && rows && *rows % 2 != 0) return wrong("weight", w, "an even number of rows, gate and up");
   c.out().dtype = x.dtype;

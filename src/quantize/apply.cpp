@@ -10,14 +10,14 @@ struct NameRow { Precision p; std::string_view name; };
 constexpr NameRow kNames[] = {{Precision::kFp32, "fp32"}, {Precision::kFp16, "fp16"}, {Precision::kBf16, "bf16"},
                               {Precision::kInt8, "int8"}, {Precision::kInt8w, "int8w"}, {Precision::kInt4w, "int4w"}};
 
-// What kernels read as it is: signed 8-bit codes, a scale per row or an f16 one per 32; 4-bit codes in groups of 32, 64 or
-// 128 with f16 scales. Wider scales of such groups can be rounded.
+// What kernels read as it is: signed 8-bit codes, a scale per row or an f16 one per 32 or 64; 4-bit codes in groups of 32,
+// 64 or 128 with f16 scales. Wider scales of such groups can be rounded.
 enum class Fit { kNo, kAsIs, kRounded };
 Fit fit(const Encoding& e, int bits) {
   if (e.bits != bits) return Fit::kNo;
   if (bits == 8 && (e.offset != Encoding::Offset::kNone || e.code_dtype != DType::kI8)) return Fit::kNo;
   if (bits == 8 && e.group == 0) return Fit::kAsIs;
-  bool group = bits == 8 ? e.group == 32 : e.group == 32 || e.group == 64 || e.group == 128;
+  bool group = bits == 8 ? e.group == 32 || e.group == 64 : e.group == 32 || e.group == 64 || e.group == 128;
   return !group ? Fit::kNo : e.scale_dtype == DType::kF16 ? Fit::kAsIs : Fit::kRounded;
 }
 
@@ -47,13 +47,13 @@ ConstantPtr encode_weight(const ConstantPtr& c, Precision p, bool embedding) {
     case Precision::kInt8:
     case Precision::kInt8w:
       if (auto own = own_blocks(c, 8)) return own;
-      return quantize_int8(*c, fitting_group(k, 32));
+      return quantize_int8(*c, fitting_group(k, kInt8Group));
     case Precision::kInt4w:
       if (auto own = own_blocks(c, 4)) return own;
       // Embedding and head stay at 8 bits; K that no group divides does too.
       if (!embedding && fitting_group(k, kInt4Group) != 0) return quantize_int4(*c, kInt4Group);
       if (auto own = own_blocks(c, 8)) return own;
-      return quantize_int8(*c, fitting_group(k, 32));
+      return quantize_int8(*c, fitting_group(k, kInt8Group));
   }
   return c;
 }
@@ -139,10 +139,12 @@ Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOption
   for (Node& n : g.nodes) {
     if (n.op != OpId::kLinear || !weights.count(n.inputs[1])) continue;
     const Treatment& t = weights[n.inputs[1]];
-    // The head keeps float activations: quantised ones went straight into the logits (half of all the loss on SmolLM2),
-    // and in decode its time is reading the weight either way.
-    bool integer = (t.precision == Precision::kInt8 || t.precision == Precision::kInt4w) && !t.ends;
-    std::get<LinearAttrs>(n.attrs).act_group = integer ? kActivationGroup : 0;
+    bool integer = t.precision == Precision::kInt8 || t.precision == Precision::kInt4w;
+    auto& attrs = std::get<LinearAttrs>(n.attrs);
+    attrs.act_group = integer ? kActivationGroup : 0;
+    // The head's activations are quantised twice over: once went straight into the logits (half of all the loss on
+    // SmolLM2).
+    attrs.act_terms = integer && t.ends ? 2 : 1;
   }
   for (StateSpec& s : g.states)
     if (s.kind == StateSpec::Kind::kPagedKv) {

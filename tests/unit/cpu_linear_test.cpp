@@ -72,12 +72,12 @@ std::vector<float> random_rows(int64_t m, int64_t k, unsigned seed = 7) {
 
 // Runs the operator; x has a row stride larger than k, and nothing readable lies behind its end but padding of NaN.
 std::vector<float> run(const KernelTable& t, const Problem& p, Arithmetic a, const std::vector<float>& rows, int64_t m,
-                       ThreadPool& pool, LinearCall call = {}) {
+                       ThreadPool& pool, LinearCall call = {}, int terms = 1) {
   const WeightLayout& l = p.layout;
   std::vector<float> x(size_t(m * (l.k + 3)), std::nanf(""));
   for (int64_t r = 0; r < m; r++) std::memcpy(&x[size_t(r * (l.k + 3))], &rows[size_t(r * l.k)], size_t(l.k) * 4);
   std::vector<uint16_t> rounded(size_t(m * (l.k + 1)));
-  std::vector<std::byte> q(act_form(l).bytes(m) + 64);
+  std::vector<std::byte> q(act_form(l, terms).bytes(m) + 64);
   std::vector<float> y(size_t(m * l.outputs()));
   call.layout = &l;
   call.weight = p.packed;
@@ -92,7 +92,7 @@ std::vector<float> run(const KernelTable& t, const Problem& p, Arithmetic a, con
     call.x = rounded.data();
     call.ldx = (l.k + 1) / 2 * 2;
   } else if (a == Arithmetic::kInt8) {
-    call.q = QuantizedRows(act_form(l), m, q.data() + (64 - reinterpret_cast<uintptr_t>(q.data()) % 64) % 64);
+    call.q = QuantizedRows(act_form(l, terms), m, q.data() + (64 - reinterpret_cast<uintptr_t>(q.data()) % 64) % 64);
     quantize_rows(t, x.data(), l.k + 3, call.q, pool);
   }
   linear(t, call, pool);
@@ -100,11 +100,19 @@ std::vector<float> run(const KernelTable& t, const Problem& p, Arithmetic a, con
 }
 
 // What the activations become before the product, by the definition of the arithmetic.
-std::vector<double> effective_rows(const std::vector<float>& x, int64_t k, Arithmetic a) {
+std::vector<double> effective_rows(const std::vector<float>& x, int64_t k, Arithmetic a, int terms = 1) {
   std::vector<double> e(x.begin(), x.end());
   if (a == Arithmetic::kBf16Dot)
     for (size_t i = 0; i < x.size(); i++) e[i] = float(bf16(x[i]));
   if (a != Arithmetic::kInt8) return e;
+  if (terms == 2) {
+    auto first = effective_rows(x, k, a);
+    std::vector<float> rest(x.size());
+    for (size_t i = 0; i < x.size(); i++) rest[i] = static_cast<float>(double(x[i]) - first[i]);
+    auto second = effective_rows(rest, k, a);
+    for (size_t i = 0; i < x.size(); i++) e[i] = first[i] + second[i];
+    return e;
+  }
   for (size_t row = 0; row < x.size(); row += size_t(k))
     for (size_t g = 0; g < size_t(k); g += 64) {
       size_t end = std::min(size_t(k), g + 64);
@@ -118,7 +126,7 @@ std::vector<double> effective_rows(const std::vector<float>& x, int64_t k, Arith
 
 std::vector<WeightLayout> layouts(int64_t n, int64_t k) {
   std::vector<WeightLayout> all = {{WeightKind::kF32, n, k}, {WeightKind::kF16, n, k}, {WeightKind::kBf16, n, k}, {WeightKind::kInt8, n, k},
-                                   {WeightKind::kInt8, n, k, 32}};
+                                   {WeightKind::kInt8, n, k, 32}, {WeightKind::kInt8, n, k, 64}};
   for (int g : {32, 64, 128})
     for (GroupTerm term : {GroupTerm::kSymmetric, GroupTerm::kZero, GroupTerm::kMinimum})
       all.push_back({WeightKind::kInt4, n, k, g, term});
@@ -141,8 +149,8 @@ void for_each_kernel(int64_t n, int64_t k, F&& f) {
 }
 
 void expect_product(const KernelTable& t, const Problem& p, Arithmetic a, const std::vector<float>& x, int64_t m,
-                    const std::vector<float>& y) {
-  std::vector<double> e = effective_rows(x, p.layout.k, a);
+                    const std::vector<float>& y, int terms = 1) {
+  std::vector<double> e = effective_rows(x, p.layout.k, a, terms);
   int64_t n = p.layout.n, k = p.layout.k;
   for (int64_t r = 0; r < m; r++)
     for (int64_t o = 0; o < n; o++) {
@@ -164,6 +172,35 @@ TEST(CpuLinear, MatchesNaiveProduct) {
       Problem p(l);
       auto x = random_rows(m, l.k);
       expect_product(t, p, a, x, m, run(t, p, a, x, m, pool));
+    });
+}
+
+// Two int8 terms: within 2^-15 of the largest of its 64 of the product with the floats themselves.
+TEST(CpuLinear, TwoTermsAreNearlyFloats) {
+  ThreadPool pool(2);
+  for (auto [m, n, k] : {std::array<int64_t, 3>{1, 33, 67}, {7, 65, 130}, {101, 32, 257}})
+    for_each_kernel(n, k, [&, m = m](const KernelTable& t, const WeightLayout& l, Arithmetic a) {
+      if (a != Arithmetic::kInt8) return;
+      Problem p(l);
+      auto x = random_rows(m, l.k);
+      auto y = run(t, p, a, x, m, pool, {}, 2);
+      expect_product(t, p, a, x, m, y, 2);
+      for (int64_t r = 0; r < m; r++)
+        for (int64_t o = 0; o < l.n; o++) {
+          double sum = 0, error = 0, size = 0;
+          for (int64_t i = 0; i < l.k; i++) {
+            double w = p.value[size_t(o * l.k + i)], v = x[size_t(r * l.k + i)];
+            sum += v * w;
+            size += std::fabs(v * w);
+            error += std::fabs(w) * 5.0 / 32768;  // no value of these rows reaches 5
+          }
+          ASSERT_NEAR(y[size_t(r * l.n + o)], sum, error + 1e-6 * size) << describe(t, l, a, m);
+        }
+      for (int64_t r = 0; r < std::min<int64_t>(m, 3); r++) {  // alone as in the crowd
+        std::vector<float> row(x.begin() + r * l.k, x.begin() + (r + 1) * l.k);
+        auto alone = run(t, p, a, row, 1, pool, {}, 2);
+        ASSERT_EQ(0, std::memcmp(alone.data(), &y[size_t(r * l.n)], size_t(l.n) * 4)) << describe(t, l, a, m);
+      }
     });
 }
 

@@ -150,7 +150,7 @@ TEST(CpuRows, Quantise) {
         form.sums = sums;
         std::vector<double> buffer(form.bytes(1) / 8 + 1);
         QuantizedRows rows(form, 1, buffer.data());
-        t.quantize_row(rows.row_call(x.data(), 0));
+        rows.quantize_row(t, x.data(), 0);
         for (int64_t g = 0; g < form.padded_k / 64; g++) {
           float top = 0;
           for (int64_t i = g * 64; i < std::min(n, g * 64 + 64); i++) top = std::max(top, std::fabs(x[size_t(i)]));

@@ -219,18 +219,32 @@ class Attention {
     return {lowest / kKeyBlock, last / kKeyBlock + 1};
   }
 
+  // Blocks of state lie anywhere, where no hardware prefetcher finds them; rows so few do not wait for them twice.
+  void prefetch_block(const Item& it, int64_t key_block, int which) const {
+    if (it.rows() > kSplitRows) return;
+    int64_t keys = c_.positions[token(it, it.r1 - 1)] + 1;
+    for (int64_t column = key_block * kSegments; column < std::min((key_block + 1) * kSegments, ceil_div(keys, kBlockTokens)); column++) {
+      const std::byte* from = state(it, column, which);
+      for (int64_t i = 0; i < c_.layout.head_bytes(); i += 64) __builtin_prefetch(from + i, 0, 2);
+    }
+  }
+
   void whole_item(const Item& it) const {
     alignas(64) float q[kItemFloats + 1024], out[kTileRows * kMaxHeadDim];
     float max[kTileRows], sum[kTileRows];
+    auto [begin, end] = visible_blocks(it);
+    prefetch_block(it, begin, 0);
     load_queries(it, q);
     Running run(it.rows(), panels_);
-    auto [begin, end] = visible_blocks(it);
-    for (int64_t kb = begin; kb < end; kb++)
+    for (int64_t kb = begin; kb < end; kb++) {
+      prefetch_block(it, kb, 1);
+      if (kb + 1 < end) prefetch_block(it, kb + 1, 0);
       for_row_tiles(it, [&](int first, int n) {
         Partial part{max, sum, out};
         partial(it, q, first, n, kb, part);
         merge(run, first, n, part);
       });
+    }
     finish(it, run);
   }
 

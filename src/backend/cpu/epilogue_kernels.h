@@ -18,11 +18,13 @@ BRISK_INLINE void epilogue_rows(const EpilogueCall& c, const F& act) {
       if (c.gated) v = vmul(v, value(j + 16));
       v = vmul(v, out_scale);
       if (c.residual) v = vadd(v, vloadn(c.residual + r * c.ld_residual + j, n));
-      if (n == kLanes) vstore(c.y + r * c.ldy + j, v);
+      if (n == kLanes && c.stream) vstream(c.y + r * c.ldy + j, v);
+      else if (n == kLanes) vstore(c.y + r * c.ldy + j, v);
       else vstoren(c.y + r * c.ldy + j, v, n);
     }
   }
 }
 inline void epilogue(const EpilogueCall& c) {
   with_unary(c.act, [&](auto act) __attribute__((always_inline)) { epilogue_rows(c, act); });
+  if (c.stream) _mm_sfence();  // such stores are not ordered by what tells the other threads that this one is done
 }

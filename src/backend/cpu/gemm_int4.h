@@ -17,6 +17,7 @@ struct TileInt4 {
     load_acc<R, V>(y, c, first);
     int64_t fold = 0;
     for (int64_t g = 0; g < c.k / G; g++) {
+      prefetch_next(c, w, kHead + G * 16);
       const uint16_t* head = reinterpret_cast<const uint16_t*>(w);
       w += kHead;
       for (int f = 0; f < G / F; f++, fold++) {

@@ -21,6 +21,7 @@ struct TileInt8Channel {
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
       BRISK_UNROLL_BY(4)
       for (int s = 0; s < 16; s++) dot_step<R, V>(dot, w + s * 128, x, s * 4);
+      prefetch_next(c, w, 16 * 128);
       BRISK_UNROLL
       for (int r = 0; r < R; r++) {
         VF scale = vset1(c.a_scale[r * c.ld_scale + g]);
@@ -34,8 +35,9 @@ struct TileInt8Channel {
   }
 };
 
-struct TileInt8Group32 {
-  static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1;
+template <int G>
+struct TileInt8Group {
+  static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1, kUnit = 64 + G * 32;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
     Rows<R, int8_t> x(c.a, c.lda);
@@ -43,26 +45,27 @@ struct TileInt8Group32 {
     const std::byte* w = c.w;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-    for (int64_t g = 0; g < c.k / 32; g++) {
+    for (int64_t g = 0; g < c.k / G; g++) {
+      prefetch_next(c, w, kUnit);
       VI dot[R][V];
       BRISK_UNROLL
       for (int r = 0; r < R; r++)
         BRISK_UNROLL
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
       const std::byte* codes = w + 64 + column<V>(0, first) * 4;
-      BRISK_UNROLL
-      for (int s = 0; s < 8; s++) dot_step<R, V>(dot, codes + s * 128, x, s * 4);
+      BRISK_UNROLL_BY(8)
+      for (int s = 0; s < G / 4; s++) dot_step<R, V>(dot, codes + s * 128, x, s * 4);
       BRISK_UNROLL
       for (int v = 0; v < V; v++) {
         VF scale = vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first));
         BRISK_UNROLL
         for (int r = 0; r < R; r++) {
           VF part = vmul(vi_to_f(dot[r][v]), scale);
-          y[r][v] = vfma(part, vset1(c.a_scale[r * c.ld_scale + g / 2]), y[r][v]);
+          y[r][v] = vfma(part, vset1(c.a_scale[r * c.ld_scale + g * G / 64]), y[r][v]);
         }
       }
-      x.advance(32);
-      w += 64 + 8 * 128;
+      x.advance(G);
+      w += kUnit;
     }
     store_acc<R, V>(y, c, first);
   }
@@ -115,21 +118,23 @@ struct TileInt8wChannel {
   }
 };
 
-struct TileInt8wGroup32 {
-  static constexpr int kMaxRows = kLanes == 16 ? 6 : 2, kWholeRows = 1;
+template <int G>
+struct TileInt8wGroup {
+  static constexpr int kMaxRows = kLanes == 16 ? 6 : 2, kWholeRows = 1, kUnit = 64 + G * 32;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
     Rows<R, float> x(c.a, c.lda);
     const std::byte* w = c.w;
     VF y[R][V];
     load_acc<R, V>(y, c, first);
-    for (int64_t k = 0; k < c.k; k += 32, w += 64 + 8 * 128) {
+    for (int64_t k = 0; k < c.k; k += G, w += kUnit) {
+      prefetch_next(c, w, kUnit);
       VF part[R][V];
       BRISK_UNROLL
       for (int r = 0; r < R; r++)
         BRISK_UNROLL
         for (int v = 0; v < V; v++) part[r][v] = vzero();
-      int64_t n = c.k - k < 32 ? c.k - k : 32;
+      int64_t n = c.k - k < G ? c.k - k : G;
       const std::byte* codes = w + 64 + column<V>(0, first) * 4;
       for (; n >= 4; n -= 4, codes += 128, x.advance(4)) int8w_granule<R, V>(part, codes, x, 4);
       if (n) int8w_granule<R, V>(part, codes, x, n);

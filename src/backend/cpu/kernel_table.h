@@ -23,6 +23,10 @@ struct TileCall {
   float* acc = nullptr;
   int rows = 0;
   bool first = true;
+  // The panel that will be wanted next, at the same k; the tiles of a panel share fetching it: this one takes from
+  // next_first to next_last 256ths of every unit. Only a hint.
+  const std::byte* next = nullptr;
+  int next_first = 0, next_last = 0;
 };
 struct TileKernel {
   void (*run)(const TileCall&) = nullptr;
@@ -43,6 +47,7 @@ struct EpilogueCall {
   float out_scale = 1;
   Unary act = Unary::kIdentity;
   bool gated = false;
+  bool stream = false;               // whole vectors of y go past the caches; y and ldy are multiples of 64 bytes
 };
 
 struct QuantizeRowCall {
@@ -53,6 +58,7 @@ struct QuantizeRowCall {
   void* sum = nullptr;          // [padded_k / sum_unit]
   int sum_unit = 64;            // 32 or 64
   int sum_form = 0;             // ActSums
+  float* rest = nullptr;        // [padded_k]: x less what the codes stand for, if wanted
 };
 
 // Scores of some rows against a key block of some segments of 32 keys become probabilities, in place:
@@ -81,8 +87,8 @@ struct MergeCall {
 struct KernelTable {
   Isa isa;
   TileKernel f32, bf16, f16, bf16_dot;      // bf16_dot.run is null where the instruction is missing
-  TileKernel int8w_channel, int8w_group32;  // float activations
-  TileKernel int8_channel, int8_group32;    // int8 activations
+  TileKernel int8w[3];                      // [group 0 (a scale per output), 32, 64], float activations
+  TileKernel int8[3];                       // the same, int8 activations
   TileKernel int4[3][3];                    // [GroupTerm][group 32, 64, 128], int8 activations
   void (*epilogue)(const EpilogueCall&);
   void (*quantize_row)(const QuantizeRowCall&);

@@ -49,10 +49,12 @@ KernelTable make_table(Isa isa) {
 #if defined(BRISK_HAS_BF16_DOT)
   t.bf16_dot = tile_kernel<TileBf16Dot>();
 #endif
-  t.int8w_channel = tile_kernel<TileInt8wChannel>();
-  t.int8w_group32 = tile_kernel<TileInt8wGroup32>();
-  t.int8_channel = tile_kernel<TileInt8Channel>();
-  t.int8_group32 = tile_kernel<TileInt8Group32>();
+  t.int8w[0] = tile_kernel<TileInt8wChannel>();
+  t.int8w[1] = tile_kernel<TileInt8wGroup<32>>();
+  t.int8w[2] = tile_kernel<TileInt8wGroup<64>>();
+  t.int8[0] = tile_kernel<TileInt8Channel>();
+  t.int8[1] = tile_kernel<TileInt8Group<32>>();
+  t.int8[2] = tile_kernel<TileInt8Group<64>>();
   t.int4[0][0] = tile_kernel<TileInt4<32, GroupTerm::kSymmetric>>();
   t.int4[0][1] = tile_kernel<TileInt4<64, GroupTerm::kSymmetric>>();
   t.int4[0][2] = tile_kernel<TileInt4<128, GroupTerm::kSymmetric>>();

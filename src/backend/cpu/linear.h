@@ -29,7 +29,7 @@ struct LinearCall {
   int64_t m = 0;
   const void* x = nullptr;            // kFloat: float rows; kBf16Dot: bf16 rows padded to even k (round_rows_bf16)
   int64_t ldx = 0;                    // elements
-  QuantizedRows q;                    // kInt8, instead of x
+  QuantizedRows q;                    // kInt8, instead of x; of m rows, maybe with two terms each
   const float* bias = nullptr;        // [n] in logical row order
   const float* residual = nullptr;    // [m][outputs], may be y
   int64_t ld_residual = 0;

@@ -37,7 +37,7 @@ void prepare_rows(const KernelTable& t, const PrepareCall& c, void* buffer, Thre
       t.rms_norm(x, c.norm, c.k, c.epsilon, normed);
       x = normed;
     }
-    if (c.arithmetic == Arithmetic::kInt8) t.quantize_row(out.q.row_call(x, r));
+    if (c.arithmetic == Arithmetic::kInt8) out.q.quantize_row(t, x, r);
     if (c.arithmetic == Arithmetic::kBf16Dot) t.round_row_bf16(x, c.k, static_cast<uint16_t*>(buffer) + r * out.ldx);
   };
   int64_t per_chunk = std::max<int64_t>(1, 16384 / std::max<int64_t>(c.k, 1));  // a few microseconds: not worth a thread

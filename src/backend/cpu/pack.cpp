@@ -120,7 +120,7 @@ Status check_layout(const WeightLayout& l) {
     return bad("n " + std::to_string(l.n) + " or k " + std::to_string(l.k) + " outside 1.." + std::to_string(kMax));
   if (l.gated && l.n % 2) return bad("a gated weight needs an even number of rows, not " + std::to_string(l.n));
   bool group_ok = l.group == 0;
-  if (l.kind == WeightKind::kInt8) group_ok = l.group == 0 || l.group == 32;
+  if (l.kind == WeightKind::kInt8) group_ok = l.group == 0 || l.group == 32 || l.group == 64;
   if (l.kind == WeightKind::kInt4) group_ok = l.group == 32 || l.group == 64 || l.group == 128;
   if (!group_ok) return bad("no kernel for groups of " + std::to_string(l.group));
   if (l.kind != WeightKind::kInt4 && l.term != GroupTerm::kSymmetric) return bad("terms exist for 4-bit weights only");

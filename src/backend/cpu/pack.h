@@ -8,7 +8,7 @@
 //   kBf16  unit = 2 k:  granule [16 outputs][2 k] bf16, two a unit
 //   kInt8, group 0 (a scale per output): unit = 4 k: granule [16 outputs][4 k] of value + 128, two a unit;
 //          float scales [padded n] follow the last panel
-//   kInt8, group 32:    unit = 32 k: f16 scales [32 outputs] (64 bytes), then 8 times two granules as above
+//   kInt8, group g:     unit = g k (32 or 64): f16 scales [32 outputs] (64 bytes), then g / 4 times two granules as above
 //   kInt4, group g:     unit = g k:  f16 scales [32], f16 terms [32] unless kSymmetric, then g / 8 times two granules
 //          [16 outputs][4 bytes]: low nibbles hold k..k+3, high nibbles k+4..k+7; codes are 0..15
 // A code q stands for: kSymmetric (q - 8) * scale; kZero (q - term) * scale; kMinimum q * scale + term.

@@ -22,25 +22,27 @@ struct ActForm {
   int64_t k = 0, padded_k = 0;
   int sum_unit = 64;
   ActSums sums = ActSums::kTimes128;
+  int terms = 1;  // 2: each row is followed by one that holds what its codes left over (LinearAttrs::act_terms)
   bool operator==(const ActForm&) const = default;
 
   int64_t groups() const { return padded_k / 64; }
   int64_t sums_per_row() const { return padded_k / sum_unit; }
   size_t bytes(int64_t rows) const;  // of QuantizedRows' buffer
 };
-ActForm act_form(const WeightLayout& layout);
+ActForm act_form(const WeightLayout& layout, int terms = 1);
 
 // A view of quantised rows inside a caller's buffer of form.bytes(rows), 64-byte aligned.
 struct QuantizedRows {
   ActForm form;
   int64_t rows = 0;
-  int8_t* q = nullptr;       // [rows][padded_k]
-  float* scale = nullptr;    // [rows][padded_k / 64]
-  void* sum = nullptr;       // [rows][padded_k / sum_unit], int32 or float
+  int8_t* q = nullptr;       // [rows * terms][padded_k]
+  float* scale = nullptr;    // [rows * terms][padded_k / 64]
+  void* sum = nullptr;       // [rows * terms][padded_k / sum_unit], int32 or float
   QuantizedRows(const ActForm& form, int64_t rows, void* buffer);
   QuantizedRows() = default;
 
-  QuantizeRowCall row_call(const float* x, int64_t row) const;
+  // Quantises x[k] as row `row`, all its terms.
+  void quantize_row(const KernelTable& t, const float* x, int64_t row) const;
 };
 
 // Quantises x[rows][k] (row stride ldx floats).

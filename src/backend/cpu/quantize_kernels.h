@@ -1,7 +1,7 @@
 // Quantisation and narrowing of rows; included inside an ISA's namespace.
 
-// 64 floats to int8: returns the scale, adds the sums of the two halves.
-BRISK_INLINE float quantize_64(const float* x, int8_t* q, int32_t (&sum)[2]) {
+// 64 floats to int8: returns the scale, and the sums of the two halves; what is left over goes to `rest` unless null.
+BRISK_INLINE float quantize_64(const float* x, int8_t* q, int32_t (&sum)[2], float* rest) {
   constexpr int N = 64 / kLanes;
   VF v[N];
   VF top = vzero();
@@ -16,6 +16,7 @@ BRISK_INLINE float quantize_64(const float* x, int8_t* q, int32_t (&sum)[2]) {
     VI n = vf_to_i(vmul(v[i], vset1(inverse)));
     s[i * 2 / N] = viadd(s[i * 2 / N], n);
     vstore_i8(q + i * kLanes, n);
+    if (rest) vstore(rest + i * kLanes, vfnma(vi_to_f(n), vset1(scale), v[i]));
   }
   sum[0] = vireduce_add(s[0]);
   sum[1] = vireduce_add(s[1]);
@@ -43,7 +44,7 @@ inline void quantize_row(const QuantizeRowCall& c) {
       x = tail;
     }
     int32_t sum[2];
-    float scale = quantize_64(x, c.q + g * 64, sum);
+    float scale = quantize_64(x, c.q + g * 64, sum, c.rest ? c.rest + g * 64 : nullptr);
     c.scale[g] = scale;
     if (c.sum_unit == 64) {
       put(sum[0] + sum[1], scale);

@@ -28,8 +28,10 @@ constexpr Variant kVariants[] = {
     {"bf16dot", "cpu.bf16", WeightKind::kBf16, 0, GroupTerm::kSymmetric, Arithmetic::kBf16Dot, 30},
     {"int8w", "cpu.i8", WeightKind::kInt8, 0, GroupTerm::kSymmetric, Arithmetic::kFloat, 20},
     {"int8w.g32", "cpu.i8g32", WeightKind::kInt8, 32, GroupTerm::kSymmetric, Arithmetic::kFloat, 20},
+    {"int8w.g64", "cpu.i8g64", WeightKind::kInt8, 64, GroupTerm::kSymmetric, Arithmetic::kFloat, 20},
     {"int8", "cpu.i8", WeightKind::kInt8, 0, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
     {"int8.g32", "cpu.i8g32", WeightKind::kInt8, 32, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
+    {"int8.g64", "cpu.i8g64", WeightKind::kInt8, 64, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
     {"int4.g32", "cpu.i4g32", WeightKind::kInt4, 32, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
     {"int4.g64", "cpu.i4g64", WeightKind::kInt4, 64, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
     {"int4.g128", "cpu.i4g128", WeightKind::kInt4, 128, GroupTerm::kSymmetric, Arithmetic::kInt8, 20},
@@ -131,7 +133,7 @@ PrepareCall prepare_call(const Variant& v, const WeightLayout& layout, const Ker
   if (a.has(4)) c.norm = a.in[4].as<float>();
   c.epsilon = a.get<LinearAttrs>().norm_epsilon;
   c.arithmetic = v.arithmetic;
-  if (v.arithmetic == Arithmetic::kInt8) c.form = act_form(layout);
+  if (v.arithmetic == Arithmetic::kInt8) c.form = act_form(layout, static_cast<int>(a.get<LinearAttrs>().act_terms));
   return c;
 }
 

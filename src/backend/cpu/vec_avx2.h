@@ -7,6 +7,7 @@ BRISK_INLINE VF vzero() { return _mm256_setzero_ps(); }
 BRISK_INLINE VF vset1(float x) { return _mm256_set1_ps(x); }
 BRISK_INLINE VF vload(const float* p) { return _mm256_loadu_ps(p); }
 BRISK_INLINE void vstore(float* p, VF v) { _mm256_storeu_ps(p, v); }
+BRISK_INLINE void vstream(float* p, VF v) { _mm256_stream_ps(p, v); }  // p aligned
 BRISK_INLINE __m256i lane_mask(int n) {  // n in 0..8
   return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }

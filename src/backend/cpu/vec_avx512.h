@@ -8,6 +8,7 @@ BRISK_INLINE VF vzero() { return _mm512_setzero_ps(); }
 BRISK_INLINE VF vset1(float x) { return _mm512_set1_ps(x); }
 BRISK_INLINE VF vload(const float* p) { return _mm512_loadu_ps(p); }
 BRISK_INLINE void vstore(float* p, VF v) { _mm512_storeu_ps(p, v); }
+BRISK_INLINE void vstream(float* p, VF v) { _mm512_stream_ps(p, v); }  // p aligned
 BRISK_INLINE __mmask16 lane_mask(int n) { return static_cast<__mmask16>((1u << n) - 1); }  // n in 0..16
 BRISK_INLINE VF vloadn(const float* p, int n) { return _mm512_maskz_loadu_ps(lane_mask(n), p); }
 BRISK_INLINE void vstoren(float* p, VF v, int n) { _mm512_mask_storeu_ps(p, lane_mask(n), v); }

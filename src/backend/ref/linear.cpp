@@ -29,14 +29,23 @@ void rms_norm_row(const float* x, const float* w, int64_t k, float epsilon, floa
   for (int64_t i = 0; i < k; ++i) y[i] = x[i] * scale * w[i];
 }
 
-// What dynamic int8 quantisation keeps of a row: see LinearAttrs::act_group.
-void fake_quantize_row(float* x, int64_t k, int64_t group) {
+// What dynamic int8 quantisation keeps of a row: see LinearAttrs::act_group and act_terms.
+void fake_quantize_row(float* x, int64_t k, int64_t group, int64_t terms) {
   for (int64_t g = 0; g < k; g += group) {
     int64_t end = std::min(g + group, k);
     float largest = 0;
     for (int64_t i = g; i < end; ++i) largest = std::max(largest, std::fabs(x[i]));
     float scale = largest / 127.0f, inverse = largest > 0 ? 127.0f / largest : 0.0f;
-    for (int64_t i = g; i < end; ++i) x[i] = std::nearbyint(x[i] * inverse) * scale;
+    float largest_rest = 0;
+    std::vector<float> rest;
+    for (int64_t i = g; i < end; ++i) {
+      float kept = std::nearbyint(x[i] * inverse) * scale;
+      largest_rest = std::max(largest_rest, std::fabs(rest.emplace_back(x[i] - kept)));
+      x[i] = kept;
+    }
+    if (terms < 2 || largest_rest == 0) continue;
+    float rest_scale = largest_rest / 127.0f;
+    for (int64_t i = g; i < end; ++i) x[i] += std::nearbyint(rest[static_cast<size_t>(i - g)] / rest_scale) * rest_scale;
   }
 }
 
@@ -49,7 +58,7 @@ Status linear(KernelContext&, const KernelArgs& a) {
     const float* source = x.as<float>() + r * k;
     if (a.has(4)) rms_norm_row(source, a.in[4].as<float>(), k, attrs.norm_epsilon, row.data());
     else std::copy(source, source + k, row.data());
-    if (attrs.act_group) fake_quantize_row(row.data(), k, attrs.act_group);
+    if (attrs.act_group) fake_quantize_row(row.data(), k, attrs.act_group, attrs.act_terms);
     for (int64_t j = 0; j < n; ++j) {
       const float* weights = w.as<float>() + j * k;
       double sum = 0;
