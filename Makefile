@@ -1,7 +1,7 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity install clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity bars install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -47,6 +47,12 @@ perplexity: ## what each precision costs, on weights off every grid, beside llam
 	@tools/setup.sh peers
 	@bench/peers/build.sh
 	@bench/perplexity.py $(PERPLEXITY)
+
+bars: ## streams, neighbours, memory and the server's own cost on the real model in int8, against their bars (a quiet machine)
+	@tools/setup.sh demo
+	@cmake --preset release -DBRISK_BENCH=ON >/dev/null
+	@tools/build.sh release brisk device_limits server_cost
+	@bench/bars.py $(BARS)
 
 install: build ## into PREFIX (default /usr/local), with find_package(brisk)
 	@cmake --install build --prefix $(PREFIX)

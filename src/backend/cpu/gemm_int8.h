@@ -1,43 +1,13 @@
 // int8 weights; included inside an ISA's namespace.
 //
-// int8 activations: dot products are exact in 32 bits; per 64 of k (32 with weight groups) they become floats and are
-// folded, scaled, into the tile. 6 x 2 integer accumulators of 16 lanes cover the latency of the dot product (4-5
-// cycles, 2 a cycle) and leave room for as many floats in 32 registers; folding costs 2 operations after 16 dots.
+// int8 activations: dot products are exact in 32 bits; per G of k, 64 or 32, they become floats and are folded, scaled,
+// into the tile. 6 x 2 integer accumulators of 16 lanes cover the latency of the dot product (4-5 cycles, 2 a cycle) and
+// leave room for as many floats in 32 registers; folding costs 3 operations (2 without scales) after G / 4 dots.
 
-struct TileInt8Channel {
-  static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1;
-  template <int R, int V>
-  BRISK_INLINE static void run(const TileCall& c, int first) {
-    Rows<R, int8_t> x(c.a, c.lda);
-    const int32_t* sum = static_cast<const int32_t*>(c.a_sum);
-    const std::byte* w = c.w + column<V>(0, first) * 4;
-    VF y[R][V];
-    load_acc<R, V>(y, c, first);
-    for (int64_t g = 0; g < c.k / 64; g++) {
-      VI dot[R][V];
-      BRISK_UNROLL
-      for (int r = 0; r < R; r++)
-        BRISK_UNROLL
-        for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
-      BRISK_UNROLL_BY(4)
-      for (int s = 0; s < 16; s++) dot_step<R, V>(dot, w + s * 128, x, s * 4);
-      prefetch_next(c, w, 16 * 128);
-      BRISK_UNROLL
-      for (int r = 0; r < R; r++) {
-        VF scale = vset1(c.a_scale[r * c.ld_scale + g]);
-        BRISK_UNROLL
-        for (int v = 0; v < V; v++) y[r][v] = vfma(vi_to_f(dot[r][v]), scale, y[r][v]);
-      }
-      x.advance(64);
-      w += 16 * 128;
-    }
-    store_acc<R, V>(y, c, first);
-  }
-};
-
-template <int G>
-struct TileInt8Group {
-  static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1, kUnit = 64 + G * 32;
+// kScales: each G of k has scales of its own in front of its codes; else the epilogue scales whole rows.
+template <int G, bool kScales>
+struct TileInt8 {
+  static constexpr int kMaxRows = kLanes == 16 ? 6 : 4, kWholeRows = 1, kHead = kScales ? 64 : 0, kUnit = kHead + G * 32;
   template <int R, int V>
   BRISK_INLINE static void run(const TileCall& c, int first) {
     Rows<R, int8_t> x(c.a, c.lda);
@@ -52,15 +22,15 @@ struct TileInt8Group {
       for (int r = 0; r < R; r++)
         BRISK_UNROLL
         for (int v = 0; v < V; v++) dot[r][v] = viset1(kDotOffset ? sum[r * c.ld_sum + g] : 0);
-      const std::byte* codes = w + 64 + column<V>(0, first) * 4;
+      const std::byte* codes = w + kHead + column<V>(0, first) * 4;
       BRISK_UNROLL_BY(8)
       for (int s = 0; s < G / 4; s++) dot_step<R, V>(dot, codes + s * 128, x, s * 4);
       BRISK_UNROLL
       for (int v = 0; v < V; v++) {
-        VF scale = vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first));
+        VF scale = kScales ? vload_f16(reinterpret_cast<const uint16_t*>(w) + column<V>(v, first)) : vzero();
         BRISK_UNROLL
         for (int r = 0; r < R; r++) {
-          VF part = vmul(vi_to_f(dot[r][v]), scale);
+          VF part = kScales ? vmul(vi_to_f(dot[r][v]), scale) : vi_to_f(dot[r][v]);
           y[r][v] = vfma(part, vset1(c.a_scale[r * c.ld_scale + g * G / 64]), y[r][v]);
         }
       }

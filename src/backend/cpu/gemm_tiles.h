@@ -44,8 +44,8 @@ struct Rows {
 // short and lie apart, so the hardware's prefetchers start anew in each.
 BRISK_INLINE void prefetch_next(const TileCall& c, const std::byte* w, int bytes) {
   const int lines = bytes / 64;
-  const std::byte* next = c.next + (w - c.w);
-  for (int i = lines * c.next_first >> 8; i < lines * c.next_last >> 8; i++) __builtin_prefetch(next + i * 64, 0, 2);
+  for (int i = lines * c.next_first >> 8; i < lines * c.next_last >> 8; i++)
+    __builtin_prefetch(c.next + (w - c.w) + i * 64, 0, 2);
 }
 
 // No load moves across. Without it compilers gather the broadcasts of a whole step in front and spill the accumulators.

@@ -52,9 +52,9 @@ KernelTable make_table(Isa isa) {
   t.int8w[0] = tile_kernel<TileInt8wChannel>();
   t.int8w[1] = tile_kernel<TileInt8wGroup<32>>();
   t.int8w[2] = tile_kernel<TileInt8wGroup<64>>();
-  t.int8[0] = tile_kernel<TileInt8Channel>();
-  t.int8[1] = tile_kernel<TileInt8Group<32>>();
-  t.int8[2] = tile_kernel<TileInt8Group<64>>();
+  t.int8[0] = tile_kernel<TileInt8<64, false>>();
+  t.int8[1] = tile_kernel<TileInt8<32, true>>();
+  t.int8[2] = tile_kernel<TileInt8<64, true>>();
   t.int4[0][0] = tile_kernel<TileInt4<32, GroupTerm::kSymmetric>>();
   t.int4[0][1] = tile_kernel<TileInt4<64, GroupTerm::kSymmetric>>();
   t.int4[0][2] = tile_kernel<TileInt4<128, GroupTerm::kSymmetric>>();
