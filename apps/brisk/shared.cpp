@@ -1,4 +1,4 @@
-#include <sys/resource.h>
+#include <fstream>
 #include <unistd.h>
 
 #include <chrono>
@@ -129,9 +129,11 @@ void Progress::update(const std::string& stage, double fraction) {
 }
 
 int64_t peak_rss_bytes() {
-  rusage u{};
-  ::getrusage(RUSAGE_SELF, &u);
-  return u.ru_maxrss * 1024;
+  // Not getrusage: its maximum counts what the process that started this one had before it became brisk.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("VmHWM:")) return std::atoll(line.c_str() + 6) * 1024;
+  return 0;
 }
 
 }  // namespace brisk::cli

@@ -28,6 +28,12 @@ int64_t fitting_group(int64_t k, int64_t wanted) {
   return 0;
 }
 
+// The int8 group of a weight: a file's blocks of at most 32 have ranges of their own, which groups of 64 would lose.
+int64_t int8_group(const Constant& c) {
+  bool small = !c.encoding.plain() && c.encoding.group > 0 && c.encoding.group <= 32;
+  return fitting_group(c.shape[c.shape.rank - 1], small ? 32 : kInt8Group);
+}
+
 // The weight's own blocks in a form that kernels read, if they are of `bits` bits; nullptr if they are not.
 ConstantPtr own_blocks(const ConstantPtr& c, int bits) {
   switch (fit(c->encoding, bits)) {
@@ -47,13 +53,13 @@ ConstantPtr encode_weight(const ConstantPtr& c, Precision p, bool embedding) {
     case Precision::kInt8:
     case Precision::kInt8w:
       if (auto own = own_blocks(c, 8)) return own;
-      return quantize_int8(*c, fitting_group(k, kInt8Group));
+      return quantize_int8(*c, int8_group(*c));
     case Precision::kInt4w:
       if (auto own = own_blocks(c, 4)) return own;
       // Embedding and head stay at 8 bits; K that no group divides does too.
       if (!embedding && fitting_group(k, kInt4Group) != 0) return quantize_int4(*c, kInt4Group);
       if (auto own = own_blocks(c, 8)) return own;
-      return quantize_int8(*c, fitting_group(k, kInt8Group));
+      return quantize_int8(*c, int8_group(*c));
   }
   return c;
 }

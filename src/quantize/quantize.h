@@ -19,7 +19,8 @@ Result<Precision> precision_from_name(std::string_view name);  // the error list
 inline constexpr int64_t kActivationGroup = 64;
 
 // Elements of K that share the scale of an int8 weight: whole rows cost SmolLM2 0.6 % of perplexity more than groups of 64,
-// groups of 32 nothing less; and 64 are those of an activation's scale, so that a product is scaled once for both.
+// groups of 32 nothing less; and 64 are those of an activation's scale, so that a product is scaled once for both. Weights
+// that come in blocks of at most 32 get groups of 32.
 inline constexpr int64_t kInt8Group = 64;
 inline constexpr int64_t kInt4Group = 32;  // elements of K that share the scale of 4-bit codes
 

@@ -70,12 +70,13 @@ TEST(QuantizeBlocks, TwoLevelScalesAreRoundedNotRequantised) {
 TEST(QuantizeBlocks, OtherFormsAreQuantisedAgain) {
   auto q6_k = blocks(8, DType::kI8, DType::kF32, 16, Encoding::Offset::kNone), q2_k = blocks(4, DType::kU4, DType::kF32, 16, Encoding::Offset::kMinimum);
   auto eight = applied(q6_k, Precision::kInt8w), four = applied(q2_k, Precision::kInt4w);
-  EXPECT_EQ(to_string(eight->encoding), "i8/g64/f16");
+  EXPECT_EQ(to_string(eight->encoding), "i8/g32/f16");
   EXPECT_EQ(to_string(four->encoding), "u4/g32/f16+min");
+  EXPECT_EQ(to_string(applied(convert_float(*q6_k, DType::kF32), Precision::kInt8)->encoding), "i8/g64/f16");  // no ranges of its own
   EXPECT_LT(largest_difference(*q6_k, *eight), 128 * 0.02f / 127);  // half a step of the larger group, and its scale's rounding
   auto tiny = blocks(8, DType::kI8, DType::kF32, 32, Encoding::Offset::kNone, 1e-8f);  // scales below f16's range
   EXPECT_EQ(half_scales(*tiny), nullptr);
-  EXPECT_EQ(to_string(applied(tiny, Precision::kInt8w)->encoding), "i8/g64/f16");
+  EXPECT_EQ(to_string(applied(tiny, Precision::kInt8w)->encoding), "i8/g32/f16");
 }
 
 }  // namespace

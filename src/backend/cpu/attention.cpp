@@ -44,7 +44,11 @@ class Attention {
     value_ = !l.value_panels() ? &t.f32 : score_;
     tile_rows_ = std::min({score_->max_rows, value_->max_rows, kTileRows});
     int most_rows = 0;
+    thread_local std::vector<int64_t> first_items;  // the caller's, which waits until the last item is done
+    first_items.resize(static_cast<size_t>(c.sequences));
+    first_item_ = first_items.data();
     for (int64_t s = 0; s < c.sequences; s++) {
+      first_items[static_cast<size_t>(s)] = items_;
       int64_t rows = int64_t{c.seq_starts[s + 1] - c.seq_starts[s]} * group_;
       items_ += ceil_div(rows, item_rows_) * l.kv_heads;
       most_rows = std::max<int>(most_rows, static_cast<int>(std::min<int64_t>(rows, item_rows_)));
@@ -77,15 +81,10 @@ class Attention {
 
  private:
   Item item(int64_t index) const {
-    for (int64_t s = 0;; s++) {
-      int64_t rows = int64_t{c_.seq_starts[s + 1] - c_.seq_starts[s]} * group_;
-      int64_t tiles = ceil_div(rows, item_rows_), count = tiles * c_.layout.kv_heads;
-      if (index < count) {
-        int64_t tile = index / c_.layout.kv_heads;
-        return {s, index % c_.layout.kv_heads, rows * tile / tiles, rows * (tile + 1) / tiles};
-      }
-      index -= count;
-    }
+    int64_t s = std::upper_bound(first_item_, first_item_ + c_.sequences, index) - first_item_ - 1;
+    int64_t rows = int64_t{c_.seq_starts[s + 1] - c_.seq_starts[s]} * group_, tiles = ceil_div(rows, item_rows_);
+    int64_t in_sequence = index - first_item_[s], tile = in_sequence / c_.layout.kv_heads;
+    return {s, in_sequence % c_.layout.kv_heads, rows * tile / tiles, rows * (tile + 1) / tiles};
   }
   int64_t token(const Item& it, int64_t row) const { return c_.seq_starts[it.sequence] + row / group_; }
   int64_t head(const Item& it, int64_t row) const { return it.kv_head * group_ + row % group_; }
@@ -275,6 +274,7 @@ class Attention {
   int group_ = 1, panels_ = 1, item_rows_ = 1, tile_rows_ = 1;
   const TileKernel *score_ = nullptr, *value_ = nullptr;
   int64_t items_ = 0, key_blocks_ = 0, parts_ = 1;
+  const int64_t* first_item_ = nullptr;  // of each sequence
 };
 
 }  // namespace
