@@ -27,7 +27,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
   for (int i = 0; info->si_code > 0 && i < g_used.load(); ++i) {
     Range& r = g_ranges[i];
     const uintptr_t begin = r.begin.load(), end = r.end.load();
-    if (begin == 0 || at < begin || at >= end) continue;
+    if (begin == 0 || at < begin || at >= end || r.begin.load() != begin) continue;  // changed hands between the loads: not ours
     // What follows is gone as well, or not to be trusted any more.
     const uintptr_t page = at & ~static_cast<uintptr_t>(4095);
     void* p = ::mmap(reinterpret_cast<void*>(page), end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);

@@ -110,7 +110,10 @@ Result<Sequences> sampled_sequences(const Model& model, const Backend& backend, 
       for (SampleParams& p : in.params) p.draw = static_cast<uint32_t>(at);
       BRISK_ASSIGN(Ticket t, runner->submit(in));
       BRISK_ASSIGN(auto out, runner->wait(t));
-      for (size_t s = 0; s < now.size(); ++s) now[s].push_back(out.next_ids[s]);
+      for (size_t s = 0; s < now.size(); ++s) {
+        if (out.next_ids[s] < 0) return invalid("calibration: the model's logits are not numbers");
+        now[s].push_back(out.next_ids[s]);
+      }
     }
     all.insert(all.end(), now.begin(), now.end());
   }

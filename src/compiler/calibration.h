@@ -16,7 +16,7 @@ using Sequences = std::vector<std::vector<int32_t>>;
 Result<Sequences> sequences_of_text(const Model& model, const std::string& text, int64_t max_tokens);
 
 // What the model itself says at temperature 1: no text is needed, and its distribution is the one that answers will have.
-// Seeded: the same model gives the same sequences at any number of threads.
+// Seeded: the same model gives the same sequences at any number of threads. kInvalid: logits that are not numbers.
 Result<Sequences> sampled_sequences(const Model& model, const Backend& backend, int64_t max_tokens,
                                     const std::function<void(double)>& progress);
 

@@ -86,8 +86,9 @@ inline float nearest(float x) {
   constexpr float kMagic = 12582912.0f;  // 1.5 * 2^23: no fraction bits are left
   return (x + kMagic) - kMagic;
 }
+// A code even where a stranger's weight is not a number: max gives its first operand then.
 inline float code_of(float t, float minimum, float inverse) {
-  return nearest(std::min(std::max((t - minimum) * inverse, 0.0f), 15.0f));
+  return nearest(std::min(std::max(0.0f, (t - minimum) * inverse), 15.0f));
 }
 inline float inverse_of(float scale) { return scale > 0 ? 1 / scale : 0; }
 

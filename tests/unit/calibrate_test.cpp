@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "backend/cpu/cpu.h"
@@ -203,6 +204,18 @@ TEST(Calibrate, SampledSequencesAreSeededAndDifferent) {
   std::set<std::vector<int32_t>> different(a->begin(), a->end());
   EXPECT_EQ(different.size(), a->size());
   for (auto& s : *a) EXPECT_EQ(s.size(), 256u);
+}
+
+TEST(Calibrate, AModelWithoutLogitsIsNotSampled) {
+  Machine m;
+  Model model = test::tiny_llama();
+  auto none = make_constant(DType::kF32, {64}, std::vector<float>(64, NAN));
+  for (Value& v : model.functions.at("step").values)
+    if (v.constant && v.constant->shape == none->shape) v.constant = none;  // the norms' weights
+  auto r = sampled_sequences(model, m.backend, 1, nullptr);
+  ASSERT_FALSE(r.ok());
+  EXPECT_EQ(r.error().kind, ErrorKind::kInvalid);
+  EXPECT_NE(r.error().message.find("not numbers"), std::string::npos) << r.error().message;
 }
 
 }  // namespace

@@ -145,6 +145,18 @@ TEST(Gptq, RowsDoNotKnowEachOther) {
   EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 40 * kIn));
 }
 
+// A file's weights may be anything: codes stay codes, and other rows of the same tile what they would be without.
+TEST(Gptq, ARowThatIsNotNumbersLeavesTheOthersAlone) {
+  auto h = moments(correlated_inputs(300));
+  auto values = to_floats(*random_weight());
+  auto clean = to_floats(*fitted(make_constant(DType::kF32, {kOut, kIn}, values), h));
+  values[2 * kIn + 5] = NAN;
+  values[7 * kIn] = INFINITY;
+  auto spoilt = to_floats(*fitted(make_constant(DType::kF32, {kOut, kIn}, values), h));
+  for (int64_t r = 0; r < kOut; ++r)
+    if (r != 2 && r != 7) EXPECT_TRUE(std::equal(clean.begin() + r * kIn, clean.begin() + (r + 1) * kIn, spoilt.begin() + r * kIn)) << r;
+}
+
 TEST(Gptq, RefusesInputsThatAreNotNumbers) {
   std::vector<float> h(kIn * kIn, 1.0f);
   h[5] = NAN;
