@@ -8,6 +8,10 @@
 namespace brisk {
 namespace {
 
+// To the nearest whole number in a range; where x is not a number, as a stranger's weight may be, its lowest (max gives its
+// first operand then), since a NaN cast to an integer is undefined.
+float code_of(float x, float lowest, float highest) { return std::min(std::max(lowest, std::nearbyint(x)), highest); }
+
 // Works on a few rows at a time, so that a big embedding is never held in f32 whole.
 template <class F> void for_rows(const Constant& c, F&& f) {
   int64_t k = c.shape[c.shape.rank - 1], n = k ? c.count() / k : 0;
@@ -77,7 +81,7 @@ ConstantPtr quantize_int8(const Constant& c, int64_t group) {
       if (group) scale = static_cast<float>(f16(scale));  // a scale per group is stored in 16 bits; codes clamp what that costs
       scales[static_cast<size_t>(r * groups + j)] = scale;
       for (int64_t i = from; i < to; ++i)
-        codes[static_cast<size_t>(r * k + i)] = scale > 0 ? static_cast<int8_t>(std::clamp(std::nearbyint(w[i] / scale), -127.0f, 127.0f)) : 0;
+        codes[static_cast<size_t>(r * k + i)] = scale > 0 ? static_cast<int8_t>(code_of(w[i] / scale, -127, 127)) : 0;
     }
   });
   auto out = std::make_shared<Constant>();
@@ -106,7 +110,7 @@ ConstantPtr quantize_int4(const Constant& c, int64_t group) {
       scales[static_cast<size_t>(r * groups + j)] = scale;
       minimums[static_cast<size_t>(r * groups + j)] = minimum;
       for (int64_t i = from; i < to; ++i) {
-        float s = scale, q = s > 0 ? std::clamp(std::nearbyint((w[i] - minimum) / s), 0.0f, 15.0f) : 0.0f;
+        float s = scale, q = s > 0 ? code_of((w[i] - minimum) / s, 0, 15) : 0.0f;
         int64_t at = r * k + i;
         codes[static_cast<size_t>(at / 2)] |= static_cast<uint8_t>(static_cast<int>(q) << (at % 2 * 4));
       }

@@ -79,5 +79,19 @@ TEST(QuantizeBlocks, OtherFormsAreQuantisedAgain) {
   EXPECT_EQ(to_string(applied(tiny, Precision::kInt8w)->encoding), "i8/g32/f16");
 }
 
+// A NaN has no nearest code: it gets the lowest one, and its neighbours stay what they are.
+TEST(QuantizeBlocks, WeightsThatAreNotNumbersGetACode) {
+  std::vector<float> w(32);
+  for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i) - 15.0f;
+  w[3] = NAN;
+  auto c = make_constant(DType::kF32, {1, 32}, w);
+  auto bytes = quantize_int8(*c, 0);
+  EXPECT_EQ(bytes->as<int8_t>()[3], -127);
+  EXPECT_EQ(bytes->as<int8_t>()[31], 127);
+  auto nibbles = quantize_int4(*c, 32);
+  EXPECT_EQ(static_cast<int>(nibbles->data.bytes[1]) >> 4, 0);
+  EXPECT_EQ(static_cast<int>(nibbles->data.bytes[15]) >> 4, 15);
+}
+
 }  // namespace
 }  // namespace brisk
