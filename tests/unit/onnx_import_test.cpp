@@ -81,6 +81,10 @@ TEST(OnnxImport, MalformedGraphsAreErrorsThatNameTheNode) {
   expect_invalid(import_graph(x + x + node("Neg", {"x"}, {"y"}) + output("y")), "two inputs named 'x'");
   expect_invalid(import_graph(x + node("Neg", {"x"}, {"y"}) + output("z")), "graph output 'z'");
   expect_invalid(import_graph(x + int64s("s", {3}) + node("Reshape", {"x", "s"}, {"y"}) + output("y")), "cannot reshape");
+  std::string nothing = node("Exp", {"x"}, {"t"}) + output(""), something = node("Neg", {"x"}, {"e"}) + output("e");
+  expect_invalid(import_graph(x + input("c", 9, {}) +
+                              node("If", {"c"}, {"y"}, graph_attribute("then_branch", nothing) + graph_attribute("else_branch", something)) + output("y")),
+                 "has no value");
   expect_invalid(import_bytes("not a model at all"), "not an ONNX model");
   expect_invalid(import_graph(bytes(5, number(1, 1ull << 62) + number(1, 1ull << 62) + number(2, 1) + bytes(8, "w")) + output("w")), "initialiser 'w'");
 }

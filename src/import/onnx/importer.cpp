@@ -273,6 +273,13 @@ Result<std::vector<ValueId>> Importer::call(Scope& outer, const FunctionDef& f, 
   return out;
 }
 
+// What a graph or body gives back must be there; an absent optional result of a node is not.
+Result<ValueId> Importer::result(Scope& scope, const std::string& name) {
+  BRISK_ASSIGN(ValueId v, lookup(scope, name));
+  if (v < 0) return invalid("the result '" + name + "' of a graph has no value");
+  return v;
+}
+
 Result<std::vector<ValueId>> Importer::inline_graph(Scope& outer, const GraphDef& g, const std::vector<ValueId>& arguments, const std::string& prefix) {
   Scope scope;
   scope.parent = &outer;
@@ -288,7 +295,7 @@ Result<std::vector<ValueId>> Importer::inline_graph(Scope& outer, const GraphDef
   BRISK_TRY(nodes(scope, g.nodes, prefix));
   std::vector<ValueId> out;
   for (const ValueDef& o : g.outputs) {
-    BRISK_ASSIGN(ValueId v, lookup(scope, o.name));
+    BRISK_ASSIGN(ValueId v, result(scope, o.name));
     out.push_back(v);
   }
   return out;
@@ -321,7 +328,7 @@ Result<Graph> Importer::block(Scope& outer, const GraphDef& g, const std::vector
   BRISK_TRY(initializers(scope, g));
   BRISK_TRY(nodes(scope, g.nodes, "body '" + body.name + "': "));
   for (const ValueDef& o : g.outputs) {
-    BRISK_ASSIGN(ValueId v, lookup(scope, o.name));
+    BRISK_ASSIGN(ValueId v, result(scope, o.name));
     body.outputs.push_back(v);
   }
   outer.frame->graph->next_symbol = body.next_symbol;
@@ -345,9 +352,8 @@ Result<Graph> Importer::run() {
   BRISK_TRY(nodes(scope, model_.graph.nodes, ""));
   if (!problems_.empty()) return all_problems();
   for (const ValueDef& o : model_.graph.outputs) {
-    auto found = scope.names.find(o.name);
-    if (found == scope.names.end()) return invalid("graph output '" + o.name + "' is never defined");
-    ValueId v = found->second;
+    if (!scope.names.count(o.name)) return invalid("graph output '" + o.name + "' is never defined");
+    BRISK_ASSIGN(ValueId v, result(scope, o.name));
     // A result keeps its name: one that is an input, a constant or the result of another name gets a node of its own.
     if (g.value(v).name != o.name || g.is_input(v) || g.constant(v) || g.is_output(v)) {
       BRISK_ASSIGN(v, g.add(OpId::kIdentity, NoAttrs{}, {v}, o.name));

@@ -32,6 +32,7 @@ class Importer {
   Result<std::vector<ValueId>> call(Scope& scope, const FunctionDef& f, const NodeDef& n, std::vector<ValueId> inputs, const std::string& name);
   const FunctionDef* function(const NodeDef& n) const;
   Result<ValueId> lookup(Scope& scope, const std::string& name);
+  Result<ValueId> result(Scope& scope, const std::string& name);  // lookup of what a graph gives back
   ValueId bring(Frame& to, Frame& from, ValueId v);
   int64_t opset_of(const Scope& scope, const std::string& domain) const;
   void find_unsupported(const std::vector<NodeDef>& nodes, const std::string& where, int depth);
