@@ -6,6 +6,7 @@
 #include "base/checked.h"
 #include "base/memory.h"
 #include "engine/engine_file.h"
+#include "engine/kv_dtype.h"
 #include "op/step_io.h"
 #include "runtime/engine_step_runner.h"
 #include "text/prompt.h"
@@ -25,7 +26,7 @@ Result<std::optional<DType>> kv_dtype(const std::string& name) {
   return invalid("kv dtype '" + name + "' is not one of fp32, fp16, bf16");
 }
 
-Result<StepLimits> limits_for(const EngineContent& content, const Plan& step, const LLMOptions& o, std::optional<DType> kv) {
+Result<StepLimits> limits_for(const EngineContent& content, const Plan& step, const LLMOptions& o) {
   auto in_range = [](const char* what, int64_t v, int64_t lo, int64_t hi) -> Status {
     if (v >= lo && v <= hi) return {};
     return invalid(std::string(what) + " " + std::to_string(v) + " outside [" + std::to_string(lo) + ", " + std::to_string(hi) + "]");
@@ -39,7 +40,7 @@ Result<StepLimits> limits_for(const EngineContent& content, const Plan& step, co
   limits.max_sequences = o.max_num_seqs;
   limits.max_blocks_per_sequence = ceil_div(context, kBlockTokens);
 
-  int64_t weights = 0, unit = state_bytes_per_block(step, kv);
+  int64_t weights = 0, unit = state_bytes_per_block(step);
   for (const Weight& w : content.weights) weights += static_cast<int64_t>(w.bytes.bytes.size());
   auto temporary = step_bytes(step, limits);
   if (!temporary) return invalid("the temporary values of a step of " + std::to_string(limits.max_tokens) + " tokens are too large to count");
@@ -89,7 +90,13 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
   BRISK_ASSIGN(auto metadata, read_engine_metadata(path));
   BRISK_ASSIGN(g->backend, BackendSet::create(metadata->device, o.threads));
   metadata.reset();
+  BRISK_ASSIGN(auto kv, kv_dtype(o.kv_dtype));
   BRISK_ASSIGN(auto content, read_engine(path, g->backend->registry()));
+  if (kv && content->functions.count("step")) {
+    auto changed = std::make_shared<EngineContent>(*content);
+    if (auto s = set_kv_dtype(*changed, *kv, g->backend->registry()); !s.ok()) return std::move(s).error().in(path);
+    content = std::move(changed);
+  }
   auto step = content->functions.find("step");
   if (step == content->functions.end()) return invalid(path + ": not a generative engine (it has no function 'step'); use brisk run");
   if (!content->tokenizer.empty()) {
@@ -101,11 +108,10 @@ Result<std::unique_ptr<Generator>> open_generator(const std::string& path, const
   }
   g->load_ms = ms_since(start);
 
-  BRISK_ASSIGN(auto kv, kv_dtype(o.kv_dtype));
-  g->state_block_bytes = state_bytes_per_block(step->second, kv);
-  BRISK_ASSIGN(auto limits, limits_for(*content, step->second, o, kv));
+  g->state_block_bytes = state_bytes_per_block(step->second);
+  BRISK_ASSIGN(auto limits, limits_for(*content, step->second, o));
   BRISK_ASSIGN(g->engine, LoadedEngine::create(content, g->backend->device(), g->backend->registry()));
-  BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, kv, o.memory_bytes}));
+  BRISK_ASSIGN(auto runner, make_step_runner(g->engine, g->backend->context(), {limits, o.memory_bytes}));
   BRISK_TRY(warm(*runner));
   if (with_loop) {
     LoopOptions loop;

@@ -50,7 +50,7 @@ Result<std::unique_ptr<StepRunner>> make_talker(const Model& model, const Backen
   content->max_context = model.max_context;
   BRISK_ASSIGN(auto engine, LoadedEngine::create(content, backend.device, backend.registry));
   int64_t blocks = ceil_div(kSampledLength, int64_t{kBlockTokens});
-  StepRunnerOptions o{{kSampledTogether, kSampledTogether, blocks * kSampledTogether, blocks}, std::nullopt};
+  StepRunnerOptions o{{kSampledTogether, kSampledTogether, blocks * kSampledTogether, blocks}};
   return make_step_runner(engine, backend.context, o);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "engine/check.h"
+#include "engine/step_problem.h"
 
 namespace brisk {
 namespace {
@@ -66,29 +67,9 @@ class KernelCheck {
     return k;
   }
 
-  static const PlanValue& root(const Plan& p, int32_t v) {
-    const PlanValue* r = &p.values[static_cast<size_t>(v)];
-    while (r->kind == PlanValue::Kind::kView) r = &p.values[static_cast<size_t>(r->view_of)];
-    return *r;
-  }
-
-  OperandDesc operand(const Plan& p, int32_t v) const {
-    OperandDesc d;
-    if (v < 0) return d;
-    const PlanValue& value = p.values[static_cast<size_t>(v)];
-    d.type = Type{value.dtype, value.ranked, value.shape, {}};
-    d.present = true;
-    const PlanValue& r = root(p, v);
-    d.constant = r.kind == PlanValue::Kind::kWeight;
-    if (d.constant) d.encoding = weights_[static_cast<size_t>(r.weight)].encoding;
-    return d;
-  }
-
   Status step(const Plan& p, const PlanStep& s) {
     BRISK_ASSIGN(const KernelDesc* k, find(s));
-    ProblemDesc problem{s.op, &s.attrs, {}, {}};
-    for (int32_t v : s.inputs) problem.inputs.push_back(operand(p, v));
-    for (int32_t v : s.outputs) problem.outputs.push_back(operand(p, v).type);
+    ProblemDesc problem = step_problem(weights_, p, s);
     if (k->accepts && !k->accepts(problem)) return invalid("kernel '" + s.kernel + "' does not compute " + signature(problem));
     for (size_t i = 0; i < s.inputs.size(); ++i) {
       if (s.inputs[i] < 0) continue;
@@ -99,7 +80,7 @@ class KernelCheck {
 
   // The operand's bytes must be in the form that this kernel reads, and all of them there.
   Status packing(const Plan& p, const PlanStep& s, const KernelDesc& k, const ProblemDesc& problem, size_t i) const {
-    const PlanValue& r = root(p, s.inputs[i]);
+    const PlanValue& r = root_value(p, s.inputs[i]);
     const Weight* w = r.kind == PlanValue::Kind::kWeight ? &weights_[static_cast<size_t>(r.weight)] : nullptr;
     std::string have = w ? w->packing : "", wanted;
     bool plain_wanted = true;

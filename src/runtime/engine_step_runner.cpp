@@ -9,13 +9,10 @@
 
 namespace brisk {
 
-int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype) {
+int64_t state_bytes_per_block(const Plan& step) {
   int64_t sum = 0;
-  for (PlanState s : step.states) {
-    if (s.kind != PlanState::Kind::kPagedKv) continue;
-    if (kv_dtype) s.dtype = *kv_dtype;
-    sum += s.unit_bytes();
-  }
+  for (const PlanState& s : step.states)
+    if (s.kind == PlanState::Kind::kPagedKv) sum += s.unit_bytes();
   return sum;
 }
 
@@ -178,11 +175,10 @@ class EngineStepRunner final : public StepRunner {
     const Plan& plan = executor_->plan();
     Device& d = engine_->device();
     for (size_t i = 0; i < plan.states.size(); ++i) {
-      PlanState s = plan.states[i];
+      const PlanState& s = plan.states[i];
       auto memory = std::make_unique<DeviceMemory>();
       TensorView view;
       if (s.kind == PlanState::Kind::kPagedKv) {
-        if (options.kv_dtype) s.dtype = *options.kv_dtype;
         view = TensorView(nullptr, s.dtype, {limits_.blocks, 2, s.kv_heads, kBlockTokens, s.head_dim});
       } else {
         if (s.name == step_io::kTokenCounts) counts_index_ = static_cast<int>(i);

@@ -11,12 +11,11 @@ namespace brisk {
 
 struct StepRunnerOptions {
   StepLimits limits;                // blocks: 0 = from memory_bytes
-  std::optional<DType> kv_dtype;    // overrides what the engine was built for
   int64_t memory_limit = 0;         // of the executor's temporary memory; 0: what the device has available
 };
 
 // Bytes of paged state that one block of kBlockTokens tokens takes over all layers.
-int64_t state_bytes_per_block(const Plan& step, std::optional<DType> kv_dtype = std::nullopt);
+int64_t state_bytes_per_block(const Plan& step);
 
 // Device bytes of everything else that a runner with these limits allocates: temporary values, slots, arrays of a step.
 // nullopt where the plan's sizes cannot be counted.

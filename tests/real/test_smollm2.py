@@ -109,6 +109,12 @@ def test_four_bits_of_the_file_need_no_calibration(engines, tmp_path):
         assert generate(str(engine), [1, 2, 3], 8)["ids"] == generate(engines("default"), [1, 2, 3], 8)["ids"]
 
 
+@pytest.mark.parametrize("precision,kv", [("default", "fp16"), ("default", "fp32"), ("bf16", "fp16"), ("fp32", "bf16")])
+def test_keys_and_values_in_another_type(engines, precision, kv):
+    done = brisk("generate", engines(precision), "--chat", "-p", "What is the capital of France?", "-n", 40, "--kv-dtype", kv)
+    assert "Paris" in done.stdout
+
+
 def test_loads_in_milliseconds(engines):
     figures = [json.loads(brisk("bench", engines("default"), "--prompt-len", 64, "--gen-len", 8, "--requests", 1, "--json").stdout) for _ in range(3)]
     assert min(f["load_ms"] for f in figures) < 100

@@ -37,7 +37,7 @@ class Service {
     ref::add_kernels(registry_);
     auto engine = LoadedEngine::create(content, cpu::make_device(), registry_);
     EXPECT_TRUE(engine.ok()) << engine.error().message;
-    auto runner = make_step_runner(*engine, {&pool_}, {limits, std::nullopt});
+    auto runner = make_step_runner(*engine, {&pool_}, {limits});
     EXPECT_TRUE(runner.ok()) << runner.error().message;
     auto loop = GenerationLoop::create(std::move(*runner), nullptr, options);
     EXPECT_TRUE(loop.ok()) << loop.error().message;

@@ -9,6 +9,7 @@
 #include "backend/cpu/thread_pool.h"
 #include "backend/ref/ref.h"
 #include "compiler/compile.h"
+#include "engine/kv_dtype.h"
 #include "loop/generation_loop.h"
 #include "runtime/engine_step_runner.h"
 #include "tiny_llama.h"
@@ -55,6 +56,7 @@ class Fault : public testing::TestWithParam<Case> {
     options.precision = Precision::kFp32;
     auto compiled = compile(test::tiny_llama(config), options, {registry_, device(), {&pool_}});
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
+    ASSERT_TRUE(set_kv_dtype(*compiled, GetParam().kv, registry_).ok());
     content_ = std::make_shared<EngineContent>(std::move(*compiled));
     start();
   }
@@ -66,7 +68,7 @@ class Fault : public testing::TestWithParam<Case> {
   void start() {
     auto engine = LoadedEngine::create(content_, device(), registry_);
     ASSERT_TRUE(engine.ok()) << engine.error().message;
-    auto runner = make_step_runner(*engine, {&pool_}, {StepLimits{128, 8, 12, 8}, GetParam().kv});
+    auto runner = make_step_runner(*engine, {&pool_}, {StepLimits{128, 8, 12, 8}});
     ASSERT_TRUE(runner.ok()) << runner.error().message;
     LoopOptions options;
     options.steps_in_flight = GetParam().steps_in_flight;

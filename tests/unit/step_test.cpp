@@ -30,7 +30,7 @@ std::unique_ptr<Setup> make(CompileOptions options = {}, bool far = false, Compi
   auto shared = std::make_shared<EngineContent>(std::move(*content));
   auto engine = LoadedEngine::create(shared, s->device, s->registry);
   EXPECT_TRUE(engine.ok()) << engine.error().message;
-  auto runner = make_step_runner(*engine, {}, {{64, 8, 32, 8}, std::nullopt});
+  auto runner = make_step_runner(*engine, {}, {{64, 8, 32, 8}});
   EXPECT_TRUE(runner.ok()) << runner.error().message;
   s->runner = std::move(*runner);
   return s;
