@@ -95,7 +95,7 @@ Run bench_command(CLI::App& app) {
   app.add_option("--prompt-len", o->bench.prompt_len, "random prompt tokens of each request")->check(CLI::PositiveNumber);
   app.add_option("--gen-len", o->bench.gen_len, "new tokens of each request")->check(CLI::PositiveNumber);
   app.add_option("--concurrency", o->bench.concurrency, "requests in flight")->check(CLI::Range(1, 4096));
-  app.add_option("--requests", o->bench.requests, "measured requests (function engines: calls); 0: enough for percentiles")->check(CLI::NonNegativeNumber);
+  app.add_option("--requests", o->bench.requests, "measured requests (function engines: calls); 0: enough for percentiles")->check(CLI::Range(0, 1000000));
   app.add_option("--inputs", o->inputs, "inputs of a function engine")->type_name("FILE.npz");
   app.add_flag("--json", o->json, "one JSON object");
   add_runtime_flags(app, o->llm);

@@ -103,7 +103,7 @@ Run eval_command(CLI::App& app) {
   app.add_option("ENGINE", o->engine, "an engine file")->required();
   app.add_option("--text", o->text, "UTF-8 text: windows of 512 tokens, the second half of each scored")->required()->type_name("FILE");
   app.add_option("--against", o->against, "another engine: divergence of logits, agreement of the top token")->type_name("ENGINE");
-  app.add_option("--max-windows", o->max_windows, "stop after so many windows; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--max-windows", o->max_windows, "stop after so many windows; 0: all")->check(CLI::Range(0, INT32_MAX));
   app.add_flag("--json", o->json, "one JSON object");
   add_threads(app, o->threads);
   add_log_level(app);

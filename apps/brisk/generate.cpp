@@ -9,6 +9,7 @@
 #include "api/generator.h"
 #include "command.h"
 #include "loop/generate.h"
+#include "text/utf8.h"
 
 namespace brisk::cli {
 namespace {
@@ -23,6 +24,13 @@ struct Options {
 
 std::atomic<bool> g_interrupted{false};
 extern "C" void interrupt(int) { g_interrupted = true; }
+
+// Reads are not taken up again after the signal, so that it ends a chat that waits for a line.
+void catch_interrupts() {
+  struct sigaction action{};
+  action.sa_handler = interrupt;
+  ::sigaction(SIGINT, &action, nullptr);
+}
 
 // Text goes to stdout as it comes unless `quiet`; Ctrl-C ends the answer.
 Result<GenerationOutcome> answer(Generator& g, std::vector<int32_t> prompt, const Options& o, bool quiet) {
@@ -59,6 +67,8 @@ Json message(const std::string& role, const std::string& content) {
 }
 
 Result<std::vector<int32_t>> make_prompt(Generator& g, const Options& o) {
+  for (auto& [name, text] : {std::pair{"--prompt", &o.prompt}, {"--system", &o.system}})
+    if (!utf8_valid(*text)) return invalid(std::string(name) + " is not UTF-8");
   if (!o.ids.empty()) return parse_ids(o.ids);
   if (!o.chat) {
     if (!g.tokenizer) return invalid("the engine has no tokenizer; give --ids");
@@ -88,7 +98,7 @@ nlohmann::json logprobs_json(const GenerationOutcome& a) {
 }
 
 Status generate(const Options& o) {
-  std::signal(SIGINT, interrupt);
+  catch_interrupts();
   BRISK_ASSIGN(auto g, open_generator(o.engine, o.llm));
   BRISK_ASSIGN(auto prompt, make_prompt(*g, o));
   BRISK_ASSIGN(auto a, answer(*g, std::move(prompt), o, o.json));
@@ -107,15 +117,19 @@ Status generate(const Options& o) {
 }
 
 Status chat(const Options& o) {
-  std::signal(SIGINT, interrupt);
+  catch_interrupts();
   BRISK_ASSIGN(auto g, open_generator(o.engine, o.llm));
   if (!g->chat_template) return invalid("the model has no chat template; give one with --chat-template");
-  std::fprintf(stderr, "chat with %s; an empty line or Ctrl-D ends it, Ctrl-C stops an answer\n", o.engine.c_str());
+  std::fprintf(stderr, "chat with %s; an empty line, Ctrl-D or Ctrl-C ends it; Ctrl-C inside an answer stops that\n", o.engine.c_str());
   Json::Array messages;
   if (!o.system.empty()) messages.push_back(message("system", o.system));
   for (std::string line;;) {
     std::fprintf(stderr, "> ");
     if (!std::getline(std::cin, line) || line.empty()) return {};
+    if (!utf8_valid(line)) {
+      std::fprintf(stderr, "brisk: the line is not UTF-8\n");
+      continue;
+    }
     messages.push_back(message("user", line));
     ChatInput input;
     input.messages = Json(messages);
@@ -139,13 +153,16 @@ Run generate_command(CLI::App& app) {
   auto* prompt = app.add_option("-p,--prompt", o->prompt, "the text to go on from");
   auto* ids = app.add_option("--ids", o->ids, "token ids instead of a text: 1,2,3")->excludes(prompt);
   app.add_flag("--chat", o->chat, "the prompt is a user's message: apply the chat template")->excludes(ids);
-  app.add_option("--system", o->system, "system message before it, with --chat");
-  app.add_option("--logprobs", o->logprobs, "with --json: log probabilities and this many alternatives")->check(CLI::Range(0, kMaxTopLogprobs));
-  app.add_flag("--json", o->json, "one JSON object instead of streamed text");
+  app.add_option("--system", o->system, "system message before it, with --chat")->needs("--chat");
+  auto* json = app.add_flag("--json", o->json, "one JSON object instead of streamed text");
+  app.add_option("--logprobs", o->logprobs, "with --json: log probabilities and this many alternatives")
+      ->check(CLI::Range(0, kMaxTopLogprobs))
+      ->needs(json);
   add_sampling_flags(app, o->generate);
   add_runtime_flags(app, o->llm);
-  return [o]() -> Status {
-    if (o->prompt.empty() && o->ids.empty()) return invalid("give a prompt with -p, or token ids with --ids");
+  return [o, prompt, ids]() -> Status {
+    if (prompt->count() + ids->count() == 0) return invalid("give a prompt with -p, or token ids with --ids");
+    if (o->prompt.empty() && o->ids.empty()) return invalid("the prompt is empty");
     return generate(*o);
   };
 }

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 
@@ -42,6 +45,9 @@ Status guarded(const Run& run) try {
 int main(int argc, char** argv) {
   CLI::App app("brisk: compiles trained models into engine files and serves them");
   app.require_subcommand(1);
+  app.failure_message([](const CLI::App*, const CLI::Error& e) {
+    return std::string("brisk: error: ") + e.what() + "\nRun with --help for more information.\n";
+  });
   app.add_flag_callback("--version", [] {
     std::printf("%s\n", version_text().c_str());
     throw CLI::Success();
@@ -50,6 +56,10 @@ int main(int argc, char** argv) {
   for (const Command& c : kCommands) {
     CLI::App* sub = app.add_subcommand(c.name, c.what);
     runs.emplace_back(sub, c.declare(*sub));
+  }
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::none_of(kCommands, [&](const Command& c) { return std::string(argv[1]) == c.name; })) {
+    log(LogLevel::kError, "'" + std::string(argv[1]) + "' is not a command; --help lists them");
+    return 2;
   }
   try {
     app.parse(argc, argv);
@@ -60,6 +70,8 @@ int main(int argc, char** argv) {
   for (auto& [sub, run] : runs)
     if (sub->parsed()) {
       Status s = guarded(run);
+      if (s.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0))
+        s = environment(std::string("the results could not be written: ") + std::strerror(errno));
       if (s.ok()) return 0;
       std::string text = s.error().message;
       if (s.error().kind == ErrorKind::kInternal) text += "\nThis is a bug in brisk; please report it with the lines above.";

@@ -1,6 +1,7 @@
 #include <fstream>
 #include <unistd.h>
 
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -45,7 +46,7 @@ void add_memory(CLI::App& app, int64_t& bytes, const std::string& what) {
 }
 
 void add_runtime_flags(CLI::App& app, LLMOptions& o) {
-  app.add_option("--max-model-len", o.max_model_len, "positions of one sequence; 0: as the model was made")->check(CLI::NonNegativeNumber);
+  app.add_option("--max-model-len", o.max_model_len, "positions of one sequence; 0: as the model was made")->check(CLI::Range(0, INT32_MAX));
   app.add_option("--max-num-seqs", o.max_num_seqs, "sequences in one step")->check(CLI::Range(1, 4096));
   app.add_option("--max-batched-tokens", o.max_batched_tokens, "tokens in one step; longer prompts run in chunks")->check(CLI::Range(1, 65536));
   add_memory(app, o.memory_bytes, "cap on weights, state and scratch, such as 2G; 0: half of what is free");
@@ -64,16 +65,27 @@ void add_runtime_flags(CLI::App& app, LLMOptions& o) {
 }
 
 void add_sampling_flags(CLI::App& app, GenerateOptions& o) {
-  app.add_option("-n,--max-tokens", o.max_tokens, "new tokens at most; 0: until the model stops")->check(CLI::NonNegativeNumber);
+  app.add_option("-n,--max-tokens", o.max_tokens, "new tokens at most; 0: until the model stops")->check(CLI::Range(0, INT32_MAX));
   app.add_flag("--ignore-eos", o.ignore_eos, "go on past the end token");
   app.add_option("--temp", o.temperature, "temperature; 0: greedy")->check(CLI::Range(0.0f, 100.0f));
-  app.add_option("--top-k", o.top_k, "sample from the k most likely; 0: all")->check(CLI::NonNegativeNumber);
+  app.add_option("--top-k", o.top_k, "sample from the k most likely; 0: all")->check(CLI::Range(0, INT32_MAX));
   app.add_option("--top-p", o.top_p, "sample from the smallest set of this probability")->check(CLI::Range(0.0f, 1.0f));
   app.add_option("--min-p", o.min_p, "drop tokens less likely than this share of the best")->check(CLI::Range(0.0f, 1.0f));
   app.add_option("--repeat-penalty", o.repetition_penalty, "divides the logits of tokens seen; 1: none")->check(CLI::Range(0.01f, 100.0f));
   app.add_option("--presence-penalty", o.presence_penalty, "subtracted once from tokens of the answer")->check(CLI::Range(-2.0f, 2.0f));
   app.add_option("--frequency-penalty", o.frequency_penalty, "subtracted for each time a token was said")->check(CLI::Range(-2.0f, 2.0f));
-  app.add_option("--seed", o.seed, "of the random draws");
+  // Read here, since CLI11 makes numbers that do not fit into the largest one.
+  app.add_option_function<std::string>(
+         "--seed",
+         [&o](const std::string& text) {
+           int64_t seed = 0;
+           auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+           if (error != std::errc() || end != text.data() + text.size())
+             throw CLI::ValidationError("--seed", "'" + text + "' is no whole number of 64 bits");
+           o.seed = static_cast<uint64_t>(seed);
+         },
+         "of the random draws: the same seed, the same answer")
+      ->type_name("INT");
   app.add_option("--stop", o.stop, "text that ends the answer; repeatable")->allow_extra_args(false);
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/sha256.h"
+#include "engine/layout.h"
 #include "import/gguf/import.h"
 #include "import/hf/import.h"
 #include "import/onnx/import.h"
@@ -34,6 +35,7 @@ Result<Model> load_model(const std::string& path, const std::string& tokenizer_d
   if (begins_with_magic(*file, "GGUF")) return import_gguf(path);
   if (begins_with_magic(*file, "PK\x03\x04") || begins_with_magic(*file, "\x80\x02"))
     return invalid(path + ": a PyTorch pickle; brisk never opens pickles: save the model as safetensors, GGUF or ONNX");
+  if (begins_with_magic(*file, std::string_view(layout::kMagic, sizeof layout::kMagic))) return invalid(path + ": is an engine already; build takes the model it was made from");
   file.reset();
   return import_onnx(path);
 }

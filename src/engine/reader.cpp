@@ -34,7 +34,7 @@ class Sections {
   Status read() {
     layout::Header header;
     if (file_.size() < sizeof header || std::memcmp(file_.data(), layout::kMagic, sizeof header.magic) != 0)
-      return invalid("not an engine file");
+      return invalid("not an engine file; brisk build makes one from a model");
     std::memcpy(&header, file_.data(), sizeof header);
     if (header.version != layout::kFormatVersion)
       return invalid("engine format " + std::to_string(header.version) + ", this brisk reads format " +

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -77,6 +78,7 @@ double sqnr_db(const Constant& before, const Constant& after) {
       noise += d * d;
     }
   }
+  if (!std::isfinite(signal)) return NAN;
   return noise == 0 ? INFINITY : 10 * std::log10(signal / noise);
 }
 
@@ -128,6 +130,9 @@ Result<Precision> precision_from_name(std::string_view name) {
 
 Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOptions& options) {
   auto weights = treatments(g, options);
+  for (auto& [pattern, kept] : options.keep)
+    if (std::ranges::none_of(weights, [&](auto& w) { return matches(pattern, g.value(w.first).name); }))
+      return invalid("keep: no weight is named '" + pattern + "'; `brisk inspect` lists the names");
   std::vector<WeightReport> report;
   std::map<const Constant*, ConstantPtr> done = options.encoded;
   std::set<const Constant*> reported;
@@ -136,9 +141,13 @@ Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOption
     auto known = done.find(before.get());
     if (known == done.end()) known = done.emplace(before.get(), encode_weight(before, t.precision, t.ends)).first;
     const ConstantPtr& after = known->second;
-    if (reported.insert(before.get()).second)
-      report.push_back({g.value(v).name, after->encoding.plain() ? std::string(dtype_name(after->dtype)) : to_string(after->encoding),
-                        after == before ? INFINITY : sqnr_db(*before, *after), before->count()});
+    if (reported.insert(before.get()).second) {
+      double kept = after == before ? INFINITY : sqnr_db(*before, *after);
+      // Codes have no way to say so, and the model would answer as if nothing were wrong.
+      if (std::isnan(kept) && !after->encoding.plain())
+        return invalid("weight '" + g.value(v).name + "' holds values that are not finite; " + to_string(after->encoding) + " cannot keep them");
+      report.push_back({g.value(v).name, after->encoding.plain() ? std::string(dtype_name(after->dtype)) : to_string(after->encoding), kept, before->count()});
+    }
     g.value(v).constant = after;
     g.value(v).type.dtype = after->dtype;
   }

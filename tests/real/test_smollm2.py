@@ -152,7 +152,12 @@ def test_two_processes_share_the_weight_pages(engines):
     (["build", TEXT, "-o", "x.engine"], None, "LICENSE"),
     (["generate", "missing.engine", "-p", "x"], 2, "missing.engine"),
     (["generate", TEXT, "-p", "x"], 2, "LICENSE"),
-    (["nonsense"], 2, ""),
+    (["nonsense"], 2, "'nonsense' is not a command"),
+    (["build", MODEL, "-o", "x.engine", "--keep", "nope=fp32"], 2, "'nope'"),
+    (["generate", "missing.engine", "-p", "x", "-n", "-1"], 2, "0 to 2147483647"),
+    (["generate", "missing.engine", "-p", "x", "--seed", "99999999999999999999"], 2, "64 bits"),
+    (["generate", "missing.engine", "-p", "x", "--system", "y"], 2, "--chat"),
+    (["generate", "missing.engine", "-p", ""], 2, "empty"),
     (["build", MODEL, "-o", "x.engine", "--precision", "int3"], 2, "int3"),
     (["build", MODEL, "-o", "x.engine", "--disable-pass", "nothing"], 2, "nothing"),
     (["build", MODEL, "-o", "/nonexistent/x.engine"], 1, "/nonexistent/x.engine"),
@@ -166,6 +171,17 @@ def test_wrong_use_is_told(arguments, code, words, tmp_path):
     assert done.returncode in ((code,) if code is not None else (2, 3)), done.stderr
     assert words in done.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_lost_output_is_a_failure(engines):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BRISK, "generate", engines("default"), "-p", "x", "-n", "2"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and "could not be written" in done.stderr
+
+
+def test_text_that_is_not_utf8_is_refused(engines):
+    done = subprocess.run([BRISK, "generate", engines("default"), "-p", b"\xff\xfe", "-n", "2"], capture_output=True, timeout=60)
+    assert done.returncode == 2 and b"UTF-8" in done.stderr
 
 
 def test_damaged_engines_are_refused(engines, tmp_path):

@@ -93,5 +93,30 @@ TEST(QuantizeBlocks, WeightsThatAreNotNumbersGetACode) {
   EXPECT_EQ(static_cast<int>(nibbles->data.bytes[15]) >> 4, 15);
 }
 
+TEST(QuantizeBlocks, ValuesThatCodesCannotSayAreRefused) {
+  for (float bad : {NAN, INFINITY}) {
+    std::vector<float> v(128, 0.5f);
+    v[70] = bad;
+    for (Precision p : {Precision::kInt8, Precision::kInt4w, Precision::kBf16}) {
+      Graph g;
+      ValueId x = g.add_input("x", Type{DType::kF32, true, {Dim::symbol("T"), 64}, {}});
+      ValueId w = g.add_constant("w", make_constant(DType::kF32, {2, 64}, v));
+      g.outputs = {g.add(OpId::kLinear, LinearAttrs{}, {x, w}, "y").value()};
+      auto report = apply_precision(g, {p, {}, {}});
+      EXPECT_EQ(report.ok(), p == Precision::kBf16);
+      if (!report.ok()) EXPECT_NE(report.error().message.find("'w'"), std::string::npos);
+    }
+  }
+}
+
+TEST(QuantizeBlocks, KeptNamesMustExist) {
+  Graph g;
+  ValueId x = g.add_input("x", Type{DType::kF32, true, {Dim::symbol("T"), 64}, {}});
+  ValueId w = g.add_constant("w", make_constant(DType::kF32, {2, 64}, std::vector<float>(128, 0.5f)));
+  g.outputs = {g.add(OpId::kLinear, LinearAttrs{}, {x, w}, "y").value()};
+  EXPECT_FALSE(apply_precision(g, {Precision::kInt8, {{"v", Precision::kFp32}}, {}}).ok());
+  EXPECT_TRUE(apply_precision(g, {Precision::kInt8, {{"w*", Precision::kFp32}}, {}}).ok());
+}
+
 }  // namespace
 }  // namespace brisk
