@@ -78,7 +78,10 @@ def server(threads):
     process = subprocess.Popen([BIN / "brisk", "serve", ENGINE, "--http-port", "0", "--threads", str(threads),
                                 "--log-level", "warning"], stdout=subprocess.PIPE, text=True)
     try:
-        port = re.search(r":(\d+)", process.stdout.readline()).group(1)
+        address = re.search(r":(\d+)$", process.stdout.readline().strip())
+        if not address:
+            sys.exit("brisk serve did not start")
+        port = address.group(1)
         out = run(BIN / "server_cost", port, 500, 16, 8)
     finally:
         process.terminate()

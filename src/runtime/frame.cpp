@@ -113,6 +113,18 @@ Status Frame::bind(bool pin) {
   return {};
 }
 
+Status Frame::grow_arena(int64_t bytes) {
+  if (bytes <= arena_bytes_) return {};
+  BRISK_TRY(device().synchronize());
+  BRISK_TRY(trim());
+  budget().deallocate(arena_, arena_bytes_);
+  arena_ = nullptr;
+  arena_bytes_ = 0;
+  BRISK_ASSIGN(arena_, budget().allocate(bytes));
+  arena_bytes_ = bytes;
+  return {};
+}
+
 Status Frame::place(bool pin) {
   std::vector<Lifetime> lifetimes;
   std::vector<int32_t> values;
@@ -135,22 +147,12 @@ Status Frame::place(bool pin) {
     placed_bytes_.clear();
     for (auto& l : lifetimes) placed_bytes_.push_back(l.bytes);
     pinned_ = pin;
-    if (memory_.arena_bytes > arena_bytes_) {
-      BRISK_TRY(device().synchronize());
-      BRISK_TRY(trim());
-      budget().deallocate(arena_, arena_bytes_);
-      arena_ = nullptr;
-      arena_bytes_ = 0;
-      auto made = budget().allocate(memory_.arena_bytes);
-      if (!made.ok()) {
-        memory_ = {};  // nothing is placed: the next bind begins anew
-        placed_.clear();
-        placed_bytes_.clear();
-        pinned_ = false;
-        return std::move(made).error().in("temporary values");
-      }
-      arena_ = *made;
-      arena_bytes_ = memory_.arena_bytes;
+    if (auto grown = grow_arena(memory_.arena_bytes); !grown.ok()) {
+      memory_ = {};  // nothing is placed: the next bind begins anew
+      placed_.clear();
+      placed_bytes_.clear();
+      pinned_ = false;
+      return std::move(grown).error().in("temporary values");
     }
   }
   for (size_t k = 0; k < placed_.size(); ++k)
