@@ -63,7 +63,7 @@ struct LinearAttrs {
   // scale = max|x| / 127 over the group, code = round-to-nearest-even(x / scale), clamped to [-127, 127].
   int64_t act_group = 0;
   // 2: what the codes leave over is quantised once more in the same way, and the two products are added: about 15 bits at
-  // the speed of integers.
+  // the speed of integers. With act_group 0: they are not rounded to the weight's type either, as kernels may do else.
   int64_t act_terms = 1;
   // Output columns 2i and 2i+1 hold gate and up: y[i] = silu(gate) * up, N / 2 columns.
   bool gated = false;

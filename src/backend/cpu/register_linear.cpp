@@ -118,6 +118,7 @@ bool optional_f32(const ProblemDesc& p, size_t i) { return !p.has(i) || p.inputs
 
 bool accepts_linear(const Variant& v, bool gated, const ProblemDesc& p) {
   const auto& a = p.get<LinearAttrs>();
+  if (v.arithmetic == Arithmetic::kBf16Dot && a.act_terms > 1) return false;
   if (a.gated != gated || a.act_group != (v.arithmetic == Arithmetic::kInt8 ? 64 : 0)) return false;
   for (size_t i : {0, 2, 3, 4})
     if (!optional_f32(p, i)) return false;
