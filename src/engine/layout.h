@@ -15,7 +15,7 @@ namespace brisk::layout {
 static_assert(std::endian::native == std::endian::little, "engine files are read in place");
 
 inline constexpr char kMagic[8] = {'\x89', 'B', 'R', 'I', 'S', 'K', '\r', '\n'};
-inline constexpr uint32_t kFormatVersion = 1;
+inline constexpr uint32_t kFormatVersion = 2;
 inline constexpr uint32_t kMaxSections = 64;
 inline constexpr uint64_t kPage = 4096;
 inline constexpr uint64_t kAlignment = 64;

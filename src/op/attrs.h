@@ -57,7 +57,8 @@ struct NormAttrs {  // RmsNorm, LayerNorm (over axes [axis, rank)), BatchNorm, I
   }
 };
 
-// Prologue, activation treatment and epilogue of Linear: y = act_quant(norm(x)) * W^T, then bias, then gate or residual.
+// Prologue, activation treatment and epilogue of Linear: y = act_quant(norm(x)) * W^T, then bias, then gate or
+// activation, then residual.
 struct LinearAttrs {
   // 0: activations as they are. Else: int8, symmetric, dynamic per token and group of this many elements along K,
   // scale = max|x| / 127 over the group, code = round-to-nearest-even(x / scale), clamped to [-127, 127].
@@ -68,9 +69,12 @@ struct LinearAttrs {
   // Output columns 2i and 2i+1 hold gate and up: y[i] = silu(gate) * up, N / 2 columns.
   bool gated = false;
   float norm_epsilon = 0;  // with a norm weight operand: x is RMS-normalised first
+  std::string act;         // "" or a name of op/activation.h; not with gated
+  float act_alpha = 0, act_beta = 0;
   static constexpr const char* kName = "linear";
   template <class S, class F> static void fields(S& s, F&& f) {
     f("act_group", s.act_group), f("act_terms", s.act_terms), f("gated", s.gated), f("norm_epsilon", s.norm_epsilon);
+    f("act", s.act), f("act_alpha", s.act_alpha), f("act_beta", s.act_beta);
   }
 };
 
@@ -143,12 +147,16 @@ struct WindowAttrs {  // Conv, ConvTranspose, ConvInteger, MaxPool, AveragePool,
   bool ceil_mode = false, count_include_pad = false;
   int64_t p = 2;              // LpPool
   bool column_major = false;  // MaxPool's Indices
+  std::string act;            // Conv's epilogue: "" or a name of op/activation.h
+  float act_alpha = 0, act_beta = 0;
+  bool residual_last = false;  // Conv's residual is added after the activation (before: act(conv + bias + residual))
   static constexpr const char* kName = "window";
   template <class S, class F> static void fields(S& s, F&& f) {
     f("kernel", s.kernel), f("strides", s.strides), f("dilations", s.dilations), f("pads", s.pads);
     f("auto_pad", s.auto_pad), f("group", s.group), f("output_padding", s.output_padding);
     f("output_shape", s.output_shape), f("ceil_mode", s.ceil_mode), f("count_include_pad", s.count_include_pad);
-    f("p", s.p), f("column_major", s.column_major);
+    f("p", s.p), f("column_major", s.column_major), f("act", s.act), f("act_alpha", s.act_alpha);
+    f("act_beta", s.act_beta), f("residual_last", s.residual_last);
   }
 };
 

@@ -1,4 +1,5 @@
 // Shape rules of the operators of decoders (ragged batches and paged state).
+#include "op/activation.h"
 #include "op/rules.h"
 #include "op/step_io.h"
 
@@ -53,6 +54,7 @@ Status infer_linear(InferContext& c) {
     return wrong("x", x, "floats [..., " + w.shape[1].to_string() + "]");
   if (a.act_group < 0) return invalid("act_group " + std::to_string(a.act_group));
   if (a.act_terms < 1 || a.act_terms > 2) return invalid("act_terms " + std::to_string(a.act_terms) + " outside 1 to 2");
+  if (!activation_from_name(a.act) || (a.gated && !a.act.empty())) return invalid("activation '" + a.act + "'");
   auto rows = w.shape[0].constant();
   if (a.gated && rows && *rows % 2 != 0) return wrong("weight", w, "an even number of rows, gate and up");
   c.out().dtype = x.dtype;

@@ -1,4 +1,5 @@
 // Shape rules of convolutions and pools.
+#include "op/activation.h"
 #include "op/rules.h"
 #include "op/window.h"
 
@@ -63,9 +64,19 @@ Status positive(const Dim& d, size_t axis) {
   return {};
 }
 
-}  // namespace
+// A residual has the result's type and shape.
+Status check_residual(const Type& r, const Type& out) {
+  bool fits = r.dtype == out.dtype && r.ranked && out.ranked && r.shape.size() == out.shape.size();
+  for (size_t i = 0; fits && i < r.shape.size(); ++i) {
+    auto a = r.shape[i].constant(), b = out.shape[i].constant();
+    fits = !a || !b || *a == *b;
+  }
+  if (!fits) return invalid("residual is " + to_string(r) + ", the result " + to_string(out));
+  return {};
+}
 
-Status infer_conv(InferContext& c) {
+// Both convolutions: the result's shape, of x's type.
+Status infer_window(InferContext& c) {
   const Type &x = c.in(0), &w = c.in(1);
   const auto& a = c.attrs<WindowAttrs>();
   Type& out = c.out();
@@ -92,8 +103,16 @@ Status infer_conv(InferContext& c) {
   return {};
 }
 
+}  // namespace
+
+Status infer_conv(InferContext& c) {
+  BRISK_TRY(infer_window(c));
+  if (auto& act = c.attrs<WindowAttrs>().act; !activation_from_name(act)) return invalid("activation '" + act + "'");
+  return c.has(3) ? check_residual(c.in(3), c.out()) : Status();
+}
+
 Status infer_conv_integer(InferContext& c) {
-  BRISK_TRY(infer_conv(c));
+  BRISK_TRY(infer_window(c));
   c.out().dtype = DType::kI32;
   return {};
 }

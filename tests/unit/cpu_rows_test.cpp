@@ -70,7 +70,7 @@ TEST(CpuRows, Softmax) {
 }
 
 TEST(CpuRows, UnaryFunctions) {
-  struct Row { Unary f; double (*want)(double); };
+  struct Row { UnaryCall f; double (*want)(double); };
   const Row rows[] = {{Unary::kIdentity, [](double x) { return x; }},
                       {Unary::kRelu, [](double x) { return x > 0 ? x : 0; }},
                       {Unary::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }},
@@ -79,6 +79,10 @@ TEST(CpuRows, UnaryFunctions) {
                       {Unary::kGeluTanh, [](double x) { return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
                       {Unary::kGeluErf, [](double x) { return 0.5 * x * (1 + std::erf(x / std::sqrt(2.0))); }},
                       {Unary::kExp, [](double x) { return std::exp(x); }},
+                      {Unary::kHardSwish, [](double x) { return x * std::clamp(x / 6 + 0.5, 0.0, 1.0); }},
+                      {{Unary::kClip, -1.5f, 6}, [](double x) { return std::clamp(x, -1.5, 6.0); }},
+                      {{Unary::kLeakyRelu, 0.25f}, [](double x) { return x < 0 ? 0.25 * x : x; }},
+                      {{Unary::kHardSigmoid, 0.25f, 0.5f}, [](double x) { return std::clamp(0.25 * x + 0.5, 0.0, 1.0); }},
                       {Unary::kErf, [](double x) { return std::erf(x); }}};
   std::vector<float> x;
   for (int i = -4000; i <= 4000; i++) x.push_back(float(i) * 0.005f);
@@ -89,7 +93,7 @@ TEST(CpuRows, UnaryFunctions) {
       kernels(isa).unary(r.f, x.data(), int64_t(x.size()), y.data());
       for (size_t i = 0; i < x.size(); i++) {
         double want = r.want(double(x[i]));
-        ASSERT_NEAR(y[i], want, 4e-7 * std::max(1.0, std::fabs(want))) << isa_name(isa) << " function " << int(r.f) << " x " << x[i];
+        ASSERT_NEAR(y[i], want, 4e-7 * std::max(1.0, std::fabs(want))) << isa_name(isa) << " function " << int(r.f.f) << " x " << x[i];
       }
     }
 }

@@ -90,9 +90,9 @@ TEST(EngineHostile, DamageIsFoundByChecksums) {
 TEST(EngineHostile, OtherFormatVersionsSayWhatToDo) {
   std::string bytes = sample_bytes();
   bytes[8] = 9;
-  EXPECT_NE(error_of(bytes).find("engine format 9, this brisk reads format 1; a newer brisk made it"), std::string::npos) << error_of(bytes);
+  EXPECT_NE(error_of(bytes).find("engine format 9, this brisk reads format 2; a newer brisk made it"), std::string::npos) << error_of(bytes);
   bytes[8] = 0;
-  EXPECT_NE(error_of(bytes).find("engine format 0, this brisk reads format 1; build the engine again"), std::string::npos);
+  EXPECT_NE(error_of(bytes).find("engine format 0, this brisk reads format 2; build the engine again"), std::string::npos);
 }
 
 TEST(EngineHostile, OversizedClaimsAreErrors) {

@@ -13,6 +13,7 @@ void add_kernels(Registry& registry) {
   registry.set_isa(std::move(features));
   add_linear(registry);
   add_decoder(registry);
+  add_dense(registry);
 }
 
 std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("cpu"); }

@@ -45,7 +45,7 @@ struct EpilogueCall {
   float* y = nullptr;
   int64_t ldy = 0;
   float out_scale = 1;
-  Unary act = Unary::kIdentity;
+  UnaryCall act;
   bool gated = false;
   bool stream = false;               // whole vectors of y go past the caches; y and ldy are multiples of 64 bytes
 };
@@ -84,8 +84,40 @@ struct MergeCall {
   const float* part = nullptr;
 };
 
+// Consecutive lanes of a panel of 32 places, all in one vector, that a tap of a window reads from one row of a plane: lane i
+// in [low, high) reads x[offset + step * (i - first lane of its vector)]. Lanes of no piece are in the padding: 0.
+struct WindowPiece {
+  int low = 0, high = 0, step = 1;
+  int64_t offset = 0;  // of the vector's first lane, which itself need not be inside the plane
+};
+// A tap for some channels: out[channel][32].
+struct WindowPackCall {
+  const float* x = nullptr;  // plane of the first channel
+  int64_t plane = 0, channels = 0;
+  const WindowPiece* pieces = nullptr;  // by rising lanes
+  int count = 0;
+  float* out = nullptr;
+};
+// Ends of products whose rows are channels: y[r][j] = act(acc[r][j] * scale + row_bias[r] + column_bias[j] + residual[r][j]),
+// or the residual after the activation, j < n.
+struct FinishCall {
+  const float* acc = nullptr;  // read in whole vectors
+  int64_t ld_acc = 32;
+  int rows = 0;
+  int64_t n = 0;
+  float scale = 1;
+  const float* row_bias = nullptr;
+  const float* column_bias = nullptr;
+  const float* residual = nullptr;  // strides of y
+  bool residual_last = false;
+  UnaryCall act;
+  float* y = nullptr;
+  int64_t ldy = 0;
+};
+
 struct KernelTable {
   Isa isa;
+  int lanes;                                // floats a vector
   TileKernel f32, bf16, f16, bf16_dot;      // bf16_dot.run is null where the instruction is missing
   TileKernel int8w[3];                      // [group 0 (a scale per output), 32, 64], float activations
   TileKernel int8[3];                       // the same, int8 activations
@@ -96,7 +128,7 @@ struct KernelTable {
   void (*layer_norm)(const float* x, const float* w, const float* b, int64_t k, float epsilon, float* out);  // w, b may be null
   void (*softmax)(const float* x, int64_t n, float* out);
   int64_t (*argmax)(const float* x, int64_t n);  // first of the largest; NaN never, 0 if there is nothing else
-  void (*unary)(Unary f, const float* x, int64_t n, float* out);
+  void (*unary)(const UnaryCall& f, const float* x, int64_t n, float* out);
   void (*to_bf16)(const float* x, int64_t n, uint16_t* out);
   void (*to_f16)(const float* x, int64_t n, uint16_t* out);
   void (*rope_angles)(const float* frequency, int n, float position, float magnitude, float* cos, float* sin);
@@ -105,6 +137,14 @@ struct KernelTable {
   void (*attend_softmax)(const SoftmaxCall&);
   void (*attend_merge)(const MergeCall&);
   void (*attend_finish)(const float* acc, float sum, int n, float* out);
+  void (*pack_window)(const WindowPackCall&);
+  void (*finish)(const FinishCall&);
+  // Panels [k][32] of b[k][columns], or of b[columns][k] (32 columns at most, zeros beyond).
+  void (*pack_straight)(const float* b, int64_t ldb, int columns, int64_t k, float* out);
+  void (*pack_transposed)(const float* b, int64_t ldb, int columns, int64_t k, float* out);
+  // y[i] = start + sum of w[t] * x[offset[t] + i], or the largest x[offset[t] + i], for i < n rounded up to 16.
+  void (*correlate)(const float* x, const int32_t* offset, const float* w, int taps, float start, int64_t n, float* y);
+  void (*largest_of)(const float* x, const int32_t* offset, int taps, int64_t n, float* y);
   void (*round_row_bf16)(const float* x, int64_t k, uint16_t* out);  // out [k rounded up to even], zero beyond k
 };
 

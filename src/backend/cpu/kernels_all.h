@@ -39,10 +39,12 @@ namespace {
 #include "backend/cpu/norm_kernels.h"
 #include "backend/cpu/quantize_kernels.h"
 #include "backend/cpu/rope_kernels.h"
+#include "backend/cpu/window_kernels.h"
 
 KernelTable make_table(Isa isa) {
   KernelTable t{};
   t.isa = isa;
+  t.lanes = kLanes;
   t.f32 = tile_kernel<TileF32>();
   t.bf16 = tile_kernel<TileBf16>();
   t.f16 = tile_kernel<TileF16>();
@@ -79,6 +81,12 @@ KernelTable make_table(Isa isa) {
   t.attend_merge = &attend_merge;
   t.attend_finish = &attend_finish;
   t.round_row_bf16 = &round_row_bf16;
+  t.pack_window = &pack_window;
+  t.finish = &finish;
+  t.pack_straight = &pack_straight;
+  t.pack_transposed = &pack_transposed;
+  t.correlate = &correlate;
+  t.largest_of = &largest_of;
   return t;
 }
 

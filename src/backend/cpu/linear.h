@@ -33,7 +33,7 @@ struct LinearCall {
   const float* bias = nullptr;        // [n] in logical row order
   const float* residual = nullptr;    // [m][outputs], may be y
   int64_t ld_residual = 0;
-  Unary act = Unary::kIdentity;       // of the gate if the layout is gated
+  UnaryCall act;                      // of the gate if the layout is gated
   float out_scale = 1;
   float* y = nullptr;                 // [m][outputs]; must not overlap x
   int64_t ldy = 0;

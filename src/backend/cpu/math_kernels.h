@@ -76,10 +76,23 @@ struct FGeluTanh { BRISK_INLINE VF operator()(VF x) const { return vgelu_tanh(x)
 struct FGeluErf { BRISK_INLINE VF operator()(VF x) const { return vgelu_erf(x); } };
 struct FExp { BRISK_INLINE VF operator()(VF x) const { return vexp(x); } };
 struct FErf { BRISK_INLINE VF operator()(VF x) const { return verf(x); } };
+struct FHardSigmoid {
+  float alpha, beta;
+  BRISK_INLINE VF operator()(VF x) const { return vmax(vzero(), vmin(vset1(1.0f), vfma(x, vset1(alpha), vset1(beta)))); }
+};
+struct FHardSwish { BRISK_INLINE VF operator()(VF x) const { return vmul(x, FHardSigmoid{1.0f / 6, 0.5f}(x)); } };
+struct FClip {  // a NaN stays
+  float low, high;
+  BRISK_INLINE VF operator()(VF x) const { return vmin(vset1(high), vmax(vset1(low), x)); }
+};
+struct FLeakyRelu {
+  float alpha;
+  BRISK_INLINE VF operator()(VF x) const { return vselect_lt(x, vzero(), vmul(x, vset1(alpha)), x); }
+};
 
 template <class Body>
-BRISK_INLINE void with_unary(Unary f, const Body& body) {
-  switch (f) {
+BRISK_INLINE void with_unary(const UnaryCall& c, const Body& body) {
+  switch (c.f) {
     case Unary::kIdentity: body(FIdentity{}); break;
     case Unary::kRelu: body(FRelu{}); break;
     case Unary::kSigmoid: body(FSigmoid{}); break;
@@ -89,5 +102,9 @@ BRISK_INLINE void with_unary(Unary f, const Body& body) {
     case Unary::kGeluErf: body(FGeluErf{}); break;
     case Unary::kExp: body(FExp{}); break;
     case Unary::kErf: body(FErf{}); break;
+    case Unary::kHardSwish: body(FHardSwish{}); break;
+    case Unary::kClip: body(FClip{c.alpha, c.beta}); break;
+    case Unary::kLeakyRelu: body(FLeakyRelu{c.alpha}); break;
+    case Unary::kHardSigmoid: body(FHardSigmoid{c.alpha, c.beta}); break;
   }
 }

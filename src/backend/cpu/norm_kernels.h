@@ -79,7 +79,7 @@ inline int64_t argmax(const float* x, int64_t n) {
   return 0;
 }
 
-inline void unary(Unary f, const float* x, int64_t n, float* out) {
+inline void unary(const UnaryCall& f, const float* x, int64_t n, float* out) {
   with_unary(f, [&](auto act) __attribute__((always_inline)) {
     for_lanes(n, [&](int64_t i, int left) __attribute__((always_inline)) { vstoren(out + i, act(vloadn(x + i, left)), left); });
   });

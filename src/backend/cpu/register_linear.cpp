@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/activation.h"
 #include "backend/cpu/linear.h"
 #include "backend/cpu/norm.h"
 #include "base/checked.h"
@@ -156,7 +157,8 @@ Status run_linear(const Variant& v, bool gated, KernelContext& kc, const KernelA
   prepare_rows(ctx.table, prepare, a.workspace, ctx.pool, c);
   if (a.has(2)) c.bias = a.in[2].as<float>();
   if (a.has(3)) c.residual = a.in[3].as<float>();
-  c.act = gated ? Unary::kSilu : Unary::kIdentity;
+  const auto& attrs = a.get<LinearAttrs>();
+  c.act = gated ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
   c.y = a.out[0].as<float>();
   c.ldy = c.ld_residual = layout.outputs();
   linear(ctx.table, c, ctx.pool);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "op/activation.h"
 #include "op/window.h"
 
 namespace brisk::ref {
@@ -60,11 +61,26 @@ struct Space {
 
 Space space_of_weight(const KernelArgs& k) { return Space(k.get<WindowAttrs>(), k.in[0].shape, k.out[0].shape, k.in[1].shape.d + 2); }
 
+// act(sum + residual), or act(sum) + residual.
+template <class S> struct Epilogue {
+  Activation act;
+  S alpha, beta;
+  bool last;
+  explicit Epilogue(const WindowAttrs& a)
+      : act(activation_from_name(a.act).value_or(Activation::kNone)), alpha(static_cast<S>(a.act_alpha)),
+        beta(static_cast<S>(a.act_beta)), last(a.residual_last) {}
+  S operator()(S sum, S residual) const {
+    return last ? activate(act, sum, alpha, beta) + residual : activate(act, sum + residual, alpha, beta);
+  }
+};
+
 // f32 sums in float, as the formula says. Four filters share the reading of x; the inner loop runs over all places.
 template <class T, class S> void convolve(const KernelArgs& k, const Space& s, int64_t group) {
   constexpr int64_t kFilters = 4;
   const TensorView &x = k.in[0], &w = k.in[1], &y = k.out[0];
   int64_t channels = x.shape[1], filters = w.shape[0], per = w.shape[1], per_group = filters / group;
+  const Epilogue<S> end(k.get<WindowAttrs>());
+  const T* residual = k.has(3) ? k.in[3].as<T>() : nullptr;
   std::vector<int64_t> from = s.sources();
   std::vector<S> sum(static_cast<size_t>(s.out_count * kFilters));
   for (int64_t n = 0; n < x.shape[0]; ++n)
@@ -89,14 +105,19 @@ template <class T, class S> void convolve(const KernelArgs& k, const Space& s, i
         }
       }
       for (int64_t j = 0; j < some; ++j) {
-        T* out = y.as<T>() + (n * filters + m + j) * s.out_count;
-        for (int64_t o = 0; o < s.out_count; ++o) out[o] = static_cast<T>(static_cast<Acc<T>>(sum[static_cast<size_t>(o * kFilters + j)]));
+        int64_t first = (n * filters + m + j) * s.out_count;
+        T* out = y.as<T>() + first;
+        for (int64_t o = 0; o < s.out_count; ++o) {
+          S rest = residual ? static_cast<S>(static_cast<Acc<T>>(residual[first + o])) : S(0);
+          out[o] = static_cast<T>(static_cast<Acc<T>>(end(sum[static_cast<size_t>(o * kFilters + j)], rest)));
+        }
       }
     }
 }
 
 Status run_conv(KernelContext&, const KernelArgs& k) {
-  BRISK_TRY(same_dtype(k, {0, 1, 2}));
+  BRISK_TRY(same_dtype(k, {0, 1, 2, 3}));
+  if (k.has(3) && !(k.in[3].shape == k.out[0].shape)) return invalid("Conv: the residual does not fit the result");
   if (k.has(2) && k.in[2].count() != k.in[1].shape[0]) return invalid("Conv: the bias does not fit the weight");
   Space s = space_of_weight(k);
   int64_t group = k.get<WindowAttrs>().group;

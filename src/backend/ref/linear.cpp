@@ -4,6 +4,7 @@
 
 #include "backend/ref/groups.h"
 #include "base/checked.h"
+#include "op/activation.h"
 
 namespace brisk::ref {
 namespace {
@@ -53,6 +54,7 @@ Status linear(KernelContext&, const KernelArgs& a) {
   const auto& attrs = a.get<LinearAttrs>();
   const TensorView &x = a.in[0], &w = a.in[1];
   int64_t k = w.shape[1], n = w.shape[0], rows = k ? x.count() / k : 0, columns = attrs.gated ? n / 2 : n;
+  Activation act = activation_from_name(attrs.act).value_or(Activation::kNone);
   std::vector<float> row(static_cast<size_t>(k)), y(static_cast<size_t>(n));
   for (int64_t r = 0; r < rows; ++r) {
     const float* source = x.as<float>() + r * k;
@@ -68,7 +70,7 @@ Status linear(KernelContext&, const KernelArgs& a) {
     float* out = a.out[0].as<float>() + r * columns;
     for (int64_t j = 0; j < columns; ++j) {
       auto at = static_cast<size_t>(attrs.gated ? 2 * j : j);
-      float v = attrs.gated ? y[at] / (1.0f + std::exp(-y[at])) * y[at + 1] : y[at];
+      float v = attrs.gated ? y[at] / (1.0f + std::exp(-y[at])) * y[at + 1] : activate(act, y[at], attrs.act_alpha, attrs.act_beta);
       out[j] = v + (a.has(3) ? a.in[3].as<float>()[r * columns + j] : 0.0f);
     }
   }

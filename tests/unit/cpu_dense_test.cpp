@@ -1,0 +1,253 @@
+// Convolutions, pools and products of the CPU backend against the reference kernels, over odd shapes, at the instruction
+// set that BRISK_MAX_ISA allows (ctest runs this file at AVX2 too) and with one to three threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "backend/cpu/cpu.h"
+#include "backend/ref/ref.h"
+
+namespace brisk {
+namespace {
+
+// An operand of a case: its shape, type, and whether the kernel sees it as a constant.
+struct In {
+  Dims shape;
+  bool constant = false;
+  DType dtype = DType::kF32;
+  bool present = true;
+};
+const In kAbsent{{}, false, DType::kF32, false};
+
+class CpuDense : public ::testing::Test {
+ protected:
+  CpuDense() {
+    ref::add_kernels(ref_);
+    cpu::add_kernels(cpu_);
+  }
+
+  static ConstantPtr random_tensor(const In& in, unsigned seed) {
+    std::mt19937 rng(seed);
+    auto count = static_cast<size_t>(in.shape.count());
+    if (in.dtype == DType::kF32) {
+      std::vector<float> v(count);
+      for (float& x : v) x = std::normal_distribution<float>()(rng);
+      return make_constant(in.dtype, in.shape, v);
+    }
+    if (in.dtype == DType::kI32) {
+      std::vector<int32_t> v(count);
+      for (auto& x : v) x = static_cast<int32_t>(rng() % 5);
+      return make_constant(in.dtype, in.shape, v);
+    }
+    std::vector<uint8_t> v(count);
+    for (auto& x : v) x = static_cast<uint8_t>(rng());
+    return make_constant(in.dtype, in.shape, v);
+  }
+
+  // Runs one kernel on copies of the operands; packs what it wants packed.
+  static void run(const KernelDesc& d, const ProblemDesc& p, const std::vector<ConstantPtr>& in, std::vector<std::vector<std::byte>>& out, int threads) {
+    struct Place { alignas(64) std::byte b[64]; };
+    std::vector<std::vector<Place>> owned;
+    KernelArgs a;
+    std::vector<TensorView> views, results;
+    for (size_t i = 0; i < in.size(); ++i) {
+      if (!in[i]) { views.emplace_back(); continue; }
+      std::span<const std::byte> bytes = in[i]->data.bytes;
+      std::vector<std::byte> packed;
+      for (auto& pack : d.packings)
+        if (pack.operand == static_cast<int>(i) && p.inputs[i].constant) {
+          auto r = pack.pack(p, *in[i]);
+          ASSERT_TRUE(r.ok()) << r.error().message;
+          ASSERT_EQ(static_cast<int64_t>(r->size()), pack.bytes(p, p.inputs[i]));
+          packed = std::move(*r);
+          bytes = packed;
+        }
+      owned.emplace_back(bytes.size() / 64 + 1);
+      if (!bytes.empty()) std::memcpy(owned.back().data(), bytes.data(), bytes.size());
+      views.emplace_back(owned.back().data(), in[i]->dtype, in[i]->shape);
+    }
+    out.clear();
+    for (const Type& t : p.outputs) {
+      Dims s;
+      for (const Dim& dim : t.shape) s.push(dim.constant_or(0));
+      out.emplace_back(static_cast<size_t>(dtype_bytes(t.dtype, s.count())), std::byte{0x7f});
+      results.emplace_back(out.back().data(), t.dtype, s);
+    }
+    a.in = views;
+    a.out = results;
+    a.attrs = p.attrs;
+    a.workspace_bytes = d.workspace ? d.workspace(a) : 0;
+    std::vector<Place> scratch(static_cast<size_t>(a.workspace_bytes) / 64 + 1);
+    a.workspace = scratch.data();
+    cpu::ThreadPool pool(threads);
+    KernelContext kc{&pool};
+    Status s = d.run(kc, a);
+    ASSERT_TRUE(s.ok()) << d.id << ": " << s.error().message;
+  }
+
+  // Compares all results of the best kernel of the CPU backend with the reference's; floats relative to the largest.
+  void check(OpId op, const Attrs& attrs, const std::vector<In>& in, int outputs = 1, double tolerance = 5e-6) {
+    ProblemDesc p;
+    p.op = op;
+    p.attrs = &attrs;
+    std::vector<ConstantPtr> tensors;
+    std::vector<Type> types(in.size());
+    std::vector<const Type*> pointers;
+    unsigned seed = 1;
+    for (size_t i = 0; i < in.size(); ++i) {
+      tensors.push_back(in[i].present ? random_tensor(in[i], seed++) : nullptr);
+      OperandDesc o;
+      o.present = in[i].present;
+      o.constant = in[i].constant;
+      o.type = {in[i].dtype, true, Shape(in[i].shape.begin(), in[i].shape.end()), {}};
+      if (o.constant) o.value = tensors.back().get();
+      types[i] = o.type;
+      pointers.push_back(in[i].present ? &types[i] : nullptr);
+      p.inputs.push_back(o);
+    }
+    auto inferred = infer_types(op, attrs, pointers, outputs);
+    ASSERT_TRUE(inferred.ok()) << inferred.error().message;
+    p.outputs = *inferred;
+    std::string what = to_string(attrs);
+    for (auto& t : types) what += " " + to_string(t);
+    std::vector<std::vector<std::byte>> want, got;
+    run(*ref_.best(p), p, tensors, want, 1);
+    const KernelDesc* d = cpu_.best(p);
+    ASSERT_NE(d, nullptr) << op_name(op) << what;
+    for (int threads : {1, 3}) {
+      run(*d, p, tensors, got, threads);
+      if (HasFatalFailure()) return;
+      for (size_t r = 0; r < want.size(); ++r) {
+        if (p.outputs[r].dtype != DType::kF32) {
+          EXPECT_EQ(want[r], got[r]) << d->id << what << " result " << r;
+          continue;
+        }
+        auto* w = reinterpret_cast<const float*>(want[r].data());
+        auto* g = reinterpret_cast<const float*>(got[r].data());
+        double largest = 0, worst = 0;
+        for (size_t i = 0; i < want[r].size() / 4; ++i) {
+          if (std::isinf(w[i]) && w[i] == g[i]) continue;
+          largest = std::max(largest, std::fabs(double(w[i])));
+          worst = std::isnan(g[i]) ? INFINITY : std::max(worst, std::fabs(double(w[i]) - double(g[i])));
+        }
+        EXPECT_LE(worst, tolerance * std::max(1.0, largest)) << d->id << what << " result " << r << " threads " << threads;
+      }
+    }
+  }
+
+  Registry ref_, cpu_;
+};
+
+WindowAttrs window(std::vector<int64_t> strides, std::vector<int64_t> dilations, std::vector<int64_t> pads, int64_t group = 1) {
+  WindowAttrs a;
+  a.strides = std::move(strides), a.dilations = std::move(dilations), a.pads = std::move(pads), a.group = group;
+  return a;
+}
+
+TEST_F(CpuDense, ConvOfTwoAxes) {
+  struct Case { Dims x, w; WindowAttrs a; };
+  const Case cases[] = {
+      {{1, 3, 37, 41}, {16, 3, 3, 3}, window({2, 2}, {1, 1}, {1, 1, 1, 1})},
+      {{2, 5, 9, 7}, {13, 5, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1})},
+      {{1, 7, 7, 7}, {96, 7, 1, 1}, window({1, 1}, {1, 1}, {0, 0, 0, 0})},
+      {{1, 40, 20, 20}, {70, 40, 3, 3}, window({1, 1}, {2, 2}, {2, 2, 2, 2})},
+      {{3, 8, 11, 5}, {12, 2, 3, 2}, window({2, 1}, {1, 2}, {0, 1, 2, 0}, 4)},
+      {{1, 3, 32, 48}, {24, 3, 16, 16}, window({16, 16}, {1, 1}, {0, 0, 0, 0})},
+      {{1, 2, 64, 3}, {5, 2, 7, 1}, window({3, 1}, {1, 1}, {3, 0, 3, 0})},
+      {{1, 1, 1, 1}, {1, 1, 1, 1}, window({1, 1}, {1, 1}, {0, 0, 0, 0})},
+      {{1, 4, 5, 6}, {6, 4, 3, 3}, window({1, 1}, {1, 1}, {7, 7, 7, 7})},  // whole windows in the padding
+      {{0, 4, 5, 6}, {6, 4, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1})},
+      {{1, 300, 6, 6}, {300, 300, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1})},  // several blocks of K and of rows
+      {{1, 8, 33, 65}, {8, 8, 1, 1}, window({2, 2}, {1, 1}, {0, 0, 0, 0})}};
+  for (const Case& c : cases) {
+    check(OpId::kConv, c.a, {{c.x}, {c.w, true}});
+    WindowAttrs a = c.a;
+    a.act = "Relu";
+    check(OpId::kConv, a, {{c.x}, {c.w, true}, {{c.w[0]}, true}});
+  }
+}
+
+TEST_F(CpuDense, ConvOfOneAndThreeAxes) {
+  check(OpId::kConv, window({1}, {1}, {0, 0}), {{{2, 3, 100}}, {{5, 3, 7}, true}, {{5}}});
+  check(OpId::kConv, window({2}, {3}, {4, 1}), {{{1, 12, 77}}, {{20, 12, 5}, true}});
+  check(OpId::kConv, window({5}, {1}, {0, 0}), {{{1, 1, 400}}, {{33, 1, 10}, true}});
+  check(OpId::kConv, window({1, 2, 1}, {1, 1, 2}, {1, 0, 1, 0, 1, 1}, 2), {{{2, 4, 5, 6, 7}}, {{10, 2, 3, 2, 3}, true}});
+}
+
+TEST_F(CpuDense, ConvEpilogues) {
+  for (const char* act : {"", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Silu", "HardSwish", "HardSigmoid", "Tanh", "Gelu"})
+    for (bool last : {false, true})
+      for (int64_t group : {1, 6}) {
+        WindowAttrs a = window({1, 1}, {1, 1}, {1, 1, 1, 1}, group);
+        a.act = act;
+        a.act_alpha = 0.125f, a.act_beta = 0.5f;
+        a.residual_last = last;
+        check(OpId::kConv, a, {{{1, 6, 9, 10}}, {{6, 6 / group, 3, 3}, true}, {{6}, true}, {{1, 6, 9, 10}}}, 1, 8e-6);
+        check(OpId::kConv, a, {{{1, 6, 9, 10}}, {{6, 6 / group, 3, 3}, true}, kAbsent, {{1, 6, 9, 10}}}, 1, 8e-6);
+      }
+}
+
+TEST_F(CpuDense, ConvDepthwise) {
+  struct Case { Dims x, w; WindowAttrs a; };
+  const Case cases[] = {{{1, 7, 14, 15}, {7, 1, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1}, 7)},
+                        {{2, 5, 31, 17}, {5, 1, 3, 3}, window({2, 2}, {1, 1}, {1, 1, 1, 1}, 5)},
+                        {{1, 4, 23, 29}, {8, 1, 5, 5}, window({2, 1}, {1, 2}, {2, 0, 1, 5}, 4)},
+                        {{1, 3, 260, 300}, {3, 1, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1}, 3)},
+                        {{1, 2, 3, 20000}, {2, 1, 3, 7}, window({1, 3}, {1, 9}, {1, 0, 1, 0}, 2)},
+                        {{1, 3, 50000}, {3, 1, 31}, window({1}, {1}, {15, 15}, 3)},
+                        {{1, 2, 1, 90000}, {2, 1, 1, 3}, window({1, 1}, {1, 40000}, {0, 0, 0, 0}, 2)},  // no tile holds its window
+                        {{1, 4, 2, 2}, {4, 1, 3, 3}, window({1, 1}, {1, 1}, {5, 5, 5, 5}, 4)}};
+  for (const Case& c : cases) check(OpId::kConv, c.a, {{c.x}, {c.w, true}, {{c.w[0]}, true}});
+}
+
+TEST_F(CpuDense, Pools) {
+  struct Case { Dims x; std::vector<int64_t> kernel; WindowAttrs a; bool ceil; };
+  const Case cases[] = {{{2, 3, 13, 17}, {3, 3}, window({2, 2}, {1, 1}, {1, 1, 1, 1}), false},
+                        {{1, 5, 8, 8}, {2, 2}, window({2, 2}, {1, 1}, {0, 0, 0, 0}), false},
+                        {{1, 2, 10, 11}, {3, 2}, window({2, 3}, {2, 1}, {1, 0, 2, 1}), true},
+                        {{1, 33, 7, 7}, {7, 7}, window({1, 1}, {1, 1}, {0, 0, 0, 0}), false},
+                        {{1, 3, 300}, {5}, window({1}, {1}, {2, 2}), false},
+                        {{1, 1, 300, 400}, {5, 5}, window({1, 1}, {1, 1}, {2, 2, 2, 2}), false}};
+  for (const Case& c : cases)
+    for (bool pad : {false, true}) {
+      WindowAttrs a = c.a;
+      a.kernel = c.kernel;
+      a.ceil_mode = c.ceil;
+      a.count_include_pad = pad;
+      check(OpId::kAveragePool, a, {{c.x}});
+      check(OpId::kMaxPool, a, {{c.x}});
+    }
+}
+
+TEST_F(CpuDense, MatMul) {
+  const std::pair<Dims, Dims> cases[] = {{{5, 7}, {7, 3}}, {{1, 64}, {64, 100}}, {{2, 3, 17, 33}, {2, 3, 33, 65}}, {{2, 1, 9, 4}, {3, 4, 40}},
+                                         {{4, 13, 20}, {20, 31}}, {{9}, {9, 5}}, {{6, 9}, {9}}, {{9}, {9}}, {{2, 6, 9}, {9}}, {{3, 0}, {0, 4}},
+                                         {{0, 3}, {3, 4}}, {{70, 500}, {500, 130}}, {{5}, {3, 5, 2}}, {{1, 3, 4, 5}, {2, 1, 5, 6}}};
+  for (auto& [a, b] : cases) check(OpId::kMatMul, NoAttrs{}, {{a}, {b}});
+}
+
+TEST_F(CpuDense, Gemm) {
+  for (bool trans : {false, true})
+    for (auto [m, n, k] : {std::tuple{1, 1, 1}, {7, 33, 65}, {13, 64, 200}, {2, 100, 9}}) {
+      GemmAttrs g;
+      g.alpha = 0.5f;
+      g.trans_b = trans;
+      Dims a{m, k}, b = trans ? Dims{n, k} : Dims{k, n};
+      check(OpId::kGemm, g, {{a}, {b}});
+      for (const Dims& c : {Dims{n}, Dims{m, n}, Dims{m, 1}, Dims{1, n}, Dims{1}, Dims{}}) check(OpId::kGemm, g, {{a}, {b}, {c}});
+    }
+}
+
+TEST_F(CpuDense, LinearActivations) {
+  for (const char* act : {"", "Relu", "Clip", "LeakyRelu", "Sigmoid", "Silu", "HardSwish", "HardSigmoid", "Tanh", "Gelu"}) {
+    LinearAttrs a;
+    a.act = act;
+    a.act_alpha = 0.125f, a.act_beta = 0.5f;
+    check(OpId::kLinear, a, {{{3, 5, 33}}, {{70, 33}, true}, {{70}, true}, {{3, 5, 70}}}, 1, 8e-6);
+  }
+}
+
+}  // namespace
+}  // namespace brisk
