@@ -1,5 +1,6 @@
 #include "backend/cpu/cpu.h"
 
+#include "backend/cpu/light.h"
 #include "tensor/host_device.h"
 
 namespace brisk::cpu {
@@ -14,6 +15,10 @@ void add_kernels(Registry& registry) {
   add_linear(registry);
   add_decoder(registry);
   add_dense(registry);
+  add_light_pointwise(registry);
+  add_light_rows(registry);
+  add_light_movement(registry);
+  add_light_attention(registry);
 }
 
 std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("cpu"); }

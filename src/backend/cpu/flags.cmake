@@ -10,3 +10,7 @@ foreach(isa avx2 avx2_vnni avx512 avx512_vnni avx512_bf16)
   set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/backend/cpu/kernels_${isa}.cpp PROPERTIES
     COMPILE_OPTIONS "${brisk_flags_${isa}}")
 endforeach()
+foreach(isa avx2 avx512)  # operators that only move through memory need no more than these
+  set_source_files_properties(${CMAKE_CURRENT_SOURCE_DIR}/backend/cpu/light_${isa}.cpp PROPERTIES
+    COMPILE_OPTIONS "${brisk_flags_${isa}}")
+endforeach()

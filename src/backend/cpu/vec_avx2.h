@@ -32,6 +32,7 @@ BRISK_INLINE VF vround(VF a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_I
 BRISK_INLINE VF vselect_lt(VF a, VF b, VF yes, VF no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
+BRISK_INLINE VF vselect_nan(VF a, VF yes, VF no) { return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, a, _CMP_UNORD_Q)); }
 // In two steps, so that n = 128 and subnormal results work too.
 BRISK_INLINE VF vscale2(VF p, VF n) {
   __m256i i = _mm256_cvtps_epi32(n);
@@ -82,6 +83,8 @@ BRISK_INLINE VI viand(VI a, VI b) { return _mm256_and_si256(a, b); }
 BRISK_INLINE VI vixor(VI a, VI b) { return _mm256_xor_si256(a, b); }
 BRISK_INLINE VI vishl16(VI a) { return _mm256_slli_epi32(a, 16); }
 BRISK_INLINE VI vishr4(VI a) { return _mm256_srli_epi32(a, 4); }
+BRISK_INLINE VI vishr23(VI a) { return _mm256_srli_epi32(a, 23); }
+BRISK_INLINE VI vf_bits(VF a) { return _mm256_castps_si256(a); }
 BRISK_INLINE VF vi_as_f(VI a) { return _mm256_castsi256_ps(a); }
 BRISK_INLINE VF vi_to_f(VI a) { return _mm256_cvtepi32_ps(a); }
 BRISK_INLINE VI vf_to_i(VF a) { return _mm256_cvtps_epi32(a); }

@@ -30,6 +30,7 @@ BRISK_INLINE VF vround(VF a) { return _mm512_roundscale_ps(a, 8); }  // to neare
 BRISK_INLINE VF vselect_lt(VF a, VF b, VF yes, VF no) {             // a < b ? yes : no; unordered gives no
   return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), no, yes);
 }
+BRISK_INLINE VF vselect_nan(VF a, VF yes, VF no) { return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), no, yes); }
 // p * 2^n for integral n
 BRISK_INLINE VF vscale2(VF p, VF n) { return _mm512_scalef_ps(p, n); }
 // Horizontal results fold the halves: 16 -> 8 -> 4 -> 2 -> 1.
@@ -77,6 +78,8 @@ BRISK_INLINE VI viand(VI a, VI b) { return _mm512_and_si512(a, b); }
 BRISK_INLINE VI vixor(VI a, VI b) { return _mm512_xor_si512(a, b); }
 BRISK_INLINE VI vishl16(VI a) { return _mm512_slli_epi32(a, 16); }
 BRISK_INLINE VI vishr4(VI a) { return _mm512_srli_epi32(a, 4); }
+BRISK_INLINE VI vishr23(VI a) { return _mm512_srli_epi32(a, 23); }
+BRISK_INLINE VI vf_bits(VF a) { return _mm512_castps_si512(a); }
 BRISK_INLINE VF vi_as_f(VI a) { return _mm512_castsi512_ps(a); }
 BRISK_INLINE VF vi_to_f(VI a) { return _mm512_cvtepi32_ps(a); }
 BRISK_INLINE VI vf_to_i(VF a) { return _mm512_cvtps_epi32(a); }  // to nearest even
