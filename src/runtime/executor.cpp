@@ -1,5 +1,7 @@
 #include "runtime/executor.h"
 
+#include <algorithm>
+
 #include "runtime/frame.h"
 
 namespace brisk {
@@ -23,6 +25,7 @@ Executor::~Executor() {
 }
 
 Status Executor::reserve(const std::map<std::string, int64_t>& largest) {
+  bound_.reset();
   symbols_.clear();
   for (const PlanSymbol& s : plan_->symbols) symbols_[s.name] = 1;
   for (auto& [name, n] : largest) symbols_[name] = n;
@@ -34,6 +37,8 @@ void Executor::set_state(size_t index, const TensorView& view) { root_->value(pl
 Status Executor::bind(std::span<const Dims> shapes) {
   if (shapes.size() != plan_->inputs.size())
     return invalid(std::to_string(shapes.size()) + " inputs given, the function takes " + std::to_string(plan_->inputs.size()));
+  if (bound_ && std::equal(shapes.begin(), shapes.end(), bound_->begin())) return {};
+  bound_.reset();
   auto input = [&](size_t i) -> const PlanValue& { return plan_->values[static_cast<size_t>(plan_->inputs[i])]; };
   std::map<std::string, int64_t> symbols;
   auto complain = [&](size_t i, size_t axis, const std::string& wanted) {
@@ -67,7 +72,9 @@ Status Executor::bind(std::span<const Dims> shapes) {
       if (n && *n != shapes[i][static_cast<int>(a)]) return complain(i, a, std::to_string(*n) + " (" + input(i).shape[a].to_string() + ")");
     }
   symbols_ = std::move(symbols);
-  return root_->bind(/*pin=*/false);
+  BRISK_TRY(root_->bind(/*pin=*/false));
+  bound_.emplace(shapes.begin(), shapes.end());
+  return {};
 }
 
 Status Executor::run(std::span<const TensorView> inputs) {

@@ -58,6 +58,7 @@ class Executor {
   const Plan* plan_ = nullptr;
   KernelContext context_;
   std::map<std::string, int64_t> symbols_;
+  std::optional<std::vector<Dims>> bound_;  // what the last bind() took: the same again has nothing to do
   std::unique_ptr<MemoryBudget> budget_;
   std::unique_ptr<Frame> root_;
   void* workspace_ = nullptr;

@@ -39,6 +39,7 @@ Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& pla
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& v = plan.values[i];
     if (v.kind == PlanValue::Kind::kWeight) f->values_[i] = executor.engine_->weight(v.weight);
+    if (v.kind == PlanValue::Kind::kView) f->views_.emplace_back(static_cast<int32_t>(i), f->root_of(static_cast<int32_t>(i)));
   }
   for (const PlanStep& s : plan.steps) {
     Step step;
@@ -166,8 +167,7 @@ Status Frame::run(std::span<const TensorView> inputs) {
     if (inputs[i].present) BRISK_TRY(check_declared(plan_.inputs[i], inputs[i].dtype, inputs[i].shape));
     value(plan_.inputs[i]) = inputs[i];
   }
-  for (size_t i = 0; i < plan_.values.size(); ++i)
-    if (plan_.values[i].kind == PlanValue::Kind::kView) values_[i].data = value(root_of(static_cast<int32_t>(i))).data;
+  for (auto [view, root] : views_) value(view).data = value(root).data;
   for (size_t i = 0; i < steps_.size(); ++i) {
     if (auto s = run_step(i); !s.ok()) {
       const PlanStep& step = plan_.steps[i];
@@ -319,7 +319,8 @@ Status Frame::launch(size_t i) {
   }
   Device& d = device();
   if (d.host_accessible()) {
-    d.submit([this, &s, args] { return s.kernel->run(executor_.context_, args); });
+    struct Now { const Step& step; KernelContext& context; const KernelArgs& args; } now{s, executor_.context_, args};
+    d.submit([&now] { return now.step.kernel->run(now.context, now.args); });  // one pointer: no allocation
     return {};
   }
   // The work may run after this frame has moved on: it takes its operands along, addresses resolved on the device.

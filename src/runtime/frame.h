@@ -68,6 +68,7 @@ class Frame {
   std::vector<int64_t> numbers_;
   std::vector<std::vector<int32_t>> dims_;
   std::vector<bool> late_;  // views that a dynamic step makes
+  std::vector<std::pair<int32_t, int32_t>> views_;     // every view and the value whose bytes it shows
   std::vector<int32_t> first_, last_;  // steps, of root values
   MemoryPlan memory_;
   std::vector<int32_t> placed_;        // values in memory_'s order

@@ -7,38 +7,87 @@
 
 namespace brisk {
 
-MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
-  MemoryPlan plan;
-  plan.offsets.resize(lifetimes.size());
-  std::vector<size_t> order(lifetimes.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+namespace {
 
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+};
+
+Placement place(const std::vector<Lifetime>& lifetimes, const std::vector<size_t>& order, bool tightest) {
+  Placement p;
+  p.offsets.resize(lifetimes.size());
   std::vector<size_t> placed;  // by offset
   for (size_t i : order) {
     const Lifetime& l = lifetimes[i];
-    int64_t size = align_up(l.bytes, kArenaAlignment), at = 0;
+    int64_t size = align_up(l.bytes, kArenaAlignment), at = 0, best = -1, best_gap = INT64_MAX;
     for (size_t j : placed) {
       const Lifetime& other = lifetimes[j];
       if (other.last < l.first || other.first > l.last) continue;
-      if (plan.offsets[j] - at >= size) break;
-      at = std::max(at, plan.offsets[j] + align_up(other.bytes, kArenaAlignment));
+      if (int64_t gap = p.offsets[j] - at; gap >= size && gap < best_gap) {
+        best = at, best_gap = gap;
+        if (!tightest) break;
+      }
+      at = std::max(at, p.offsets[j] + align_up(other.bytes, kArenaAlignment));
     }
-    plan.offsets[i] = at;
-    plan.arena_bytes = std::max(plan.arena_bytes, at + size);
-    plan.sum_bytes += size;
-    auto where = std::lower_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return plan.offsets[a] < plan.offsets[b]; });
+    p.offsets[i] = best < 0 ? at : best;
+    p.bytes = std::max(p.bytes, p.offsets[i] + size);
+    auto where = std::lower_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return p.offsets[a] < p.offsets[b]; });
     placed.insert(where, i);
   }
+  return p;
+}
 
+int64_t largest_live(const std::vector<Lifetime>& lifetimes) {
   std::vector<std::pair<int32_t, int64_t>> events;
   for (const Lifetime& l : lifetimes) {
     events.push_back({l.first, align_up(l.bytes, kArenaAlignment)});
     events.push_back({l.last + 1, -align_up(l.bytes, kArenaAlignment)});
   }
   std::sort(events.begin(), events.end());  // at one step releases sort before new values
-  int64_t live = 0;
-  for (auto& [step, change] : events) plan.live_bytes = std::max(plan.live_bytes, live += change);
+  int64_t live = 0, most = 0;
+  for (auto& [step, change] : events) most = std::max(most, live += change);
+  return most;
+}
+
+// Buffers by the most that is alive while they are: what meets at the fullest steps is placed first.
+std::vector<int64_t> pressure(const std::vector<Lifetime>& lifetimes) {
+  std::vector<int64_t> most(lifetimes.size());
+  for (const Lifetime& at : lifetimes) {  // the live set grows only where a buffer begins
+    int64_t live = 0;
+    for (const Lifetime& l : lifetimes)
+      if (l.first <= at.first && at.first <= l.last) live += l.bytes;
+    for (size_t i = 0; i < lifetimes.size(); ++i)
+      if (lifetimes[i].first <= at.first && at.first <= lifetimes[i].last) most[i] = std::max(most[i], live);
+  }
+  return most;
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
+  constexpr size_t kMostForAll = 1500;  // beyond it one order must do: each takes quadratic time
+  MemoryPlan plan;
+  plan.live_bytes = largest_live(lifetimes);
+  for (const Lifetime& l : lifetimes) plan.sum_bytes += align_up(l.bytes, kArenaAlignment);
+  std::vector<size_t> order(lifetimes.size());
+  auto attempt = [&](auto&& before) {
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), before);
+    for (bool tightest : {false, true}) {
+      Placement p = place(lifetimes, order, tightest);
+      if (plan.offsets.empty() || p.bytes < plan.arena_bytes) plan.offsets = std::move(p.offsets), plan.arena_bytes = p.bytes;
+      if (plan.arena_bytes <= plan.live_bytes || lifetimes.size() > kMostForAll) return true;
+    }
+    return false;
+  };
+  auto by_size = [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; };
+  if (attempt(by_size)) return plan;
+  auto area = [&](size_t i) { return static_cast<double>(lifetimes[i].bytes) * (static_cast<double>(lifetimes[i].last) - lifetimes[i].first + 1); };
+  if (attempt([&](size_t a, size_t b) { return area(a) > area(b); })) return plan;
+  auto most = pressure(lifetimes);
+  if (attempt([&](size_t a, size_t b) { return most[a] != most[b] ? most[a] > most[b] : by_size(a, b); })) return plan;
+  attempt([&](size_t a, size_t b) { return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first : by_size(a, b); });
   return plan;
 }
 

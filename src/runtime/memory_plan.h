@@ -24,8 +24,9 @@ inline constexpr int64_t kMaxElements = int64_t{1} << 40;  // of one value: what
 
 inline constexpr int64_t kMaxArenaBytes = int64_t{1} << 50;  // of all values together, so that sums of sizes cannot overflow
 
-// Greedy by size: each buffer, largest first, goes to the lowest offset free over its whole lifetime
-// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020).
+// Greedy: each buffer in turn goes to the lowest offset, or the tightest gap, that is free over its whole lifetime
+// (Pisarchyk and Lee, "Efficient memory management for deep neural net inference", 2020). Several orders are tried, until
+// one needs no more than the live set: largest first, largest area first, in order of the steps where most is alive.
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes);
 
 // First and last step that touches each value's bytes (its own or, for views, its root's, where they are kept);

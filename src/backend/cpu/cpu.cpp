@@ -19,6 +19,9 @@ void add_kernels(Registry& registry) {
   add_light_rows(registry);
   add_light_movement(registry);
   add_light_attention(registry);
+  add_light_reductions(registry);
+  add_light_indexing(registry);
+  add_light_images(registry);
 }
 
 std::unique_ptr<Device> make_device() { return std::make_unique<HostDevice>("cpu"); }

@@ -71,6 +71,8 @@ BRISK_INLINE void power(const TileArgs& t) {
 }
 
 template <class T> struct UnsignedOf { using type = T; };
+BRISK_INLINE float magnitude(float x) { return __builtin_fabsf(x); }
+BRISK_INLINE double magnitude(double x) { return __builtin_fabs(x); }
 template <> struct UnsignedOf<int32_t> { using type = uint32_t; };
 template <> struct UnsignedOf<int64_t> { using type = uint64_t; };
 
@@ -90,7 +92,9 @@ inline TileFn arithmetic(OpId op, int64_t flag) {
           static_cast<T*>(t.out)[i] = b[i] == 0 ? 0 : b[i] == -1 ? static_cast<T>(U(0) - static_cast<U>(a[i])) : static_cast<T>(a[i] / b[i]);
       };
     case OpId::kMod:
-      if constexpr (fl) {
+      if constexpr (sizeof(T) == 8 && fl) {
+        return nullptr;
+      } else if constexpr (fl) {
         if (flag) return BRISK_TILE {
           const T *a = static_cast<const T*>(t.a), *b = static_cast<const T*>(t.b);
           for (int64_t i = 0; i < t.n; i++) static_cast<T*>(t.out)[i] = __builtin_fmodf(a[i], b[i]);
@@ -116,14 +120,14 @@ inline TileFn arithmetic(OpId op, int64_t flag) {
         };
       }
     // A NaN is the result, the first one if both are.
-    case OpId::kMin: return BRISK_TILE { loop2<T, T>(t, [](T a, T b) { return (a < b) | (a != a) ? a : b; }); };
-    case OpId::kMax: return BRISK_TILE { loop2<T, T>(t, [](T a, T b) { return (a > b) | (a != a) ? a : b; }); };
+    case OpId::kMin: return BRISK_TILE { loop2<T, T>(t, [](T a, T b) { return ((a < b) | (a != a)) ? a : b; }); };
+    case OpId::kMax: return BRISK_TILE { loop2<T, T>(t, [](T a, T b) { return ((a > b) | (a != a)) ? a : b; }); };
     case OpId::kPRelu: return BRISK_TILE { loop2<T, T>(t, [](T a, T b) { return a < T(0) ? static_cast<T>(static_cast<U>(a) * static_cast<U>(b)) : a; }); };
     case OpId::kAbs:
-      if constexpr (fl) return BRISK_TILE { loop1<T, T>(t, [](T x) { return __builtin_fabsf(x); }); };
+      if constexpr (fl) return BRISK_TILE { loop1<T, T>(t, [](T x) { return magnitude(x); }); };
       else return BRISK_TILE { loop1<T, T>(t, [](T x) { return x < 0 ? static_cast<T>(U(0) - static_cast<U>(x)) : x; }); };
     case OpId::kNeg:
-      if constexpr (fl) return BRISK_TILE { loop1<T, T>(t, [](T x) { return 0.0f - x; }); };
+      if constexpr (fl) return BRISK_TILE { loop1<T, T>(t, [](T x) { return T(0) - x; }); };
       else return BRISK_TILE { loop1<T, T>(t, [](T x) { return static_cast<T>(U(0) - static_cast<U>(x)); }); };
     case OpId::kSign: return BRISK_TILE { loop1<T, T>(t, [](T x) { return static_cast<T>((x > T(0)) - (x < T(0))); }); };
     case OpId::kRelu: return BRISK_TILE { loop1<T, T>(t, [](T x) { return x < T(0) ? T(0) : x; }); };
@@ -149,8 +153,12 @@ inline TileFn choice() {
     const uint8_t* c = static_cast<const uint8_t*>(t.a);
     const T *a = static_cast<const T*>(t.b), *b = static_cast<const T*>(t.c);
     T* out = static_cast<T*>(t.out);
+    const int64_t n = t.n;
     BRISK_LANES_LOOP
-    for (int64_t i = 0; i < t.n; i++) out[i] = c[i] ? a[i] : b[i];
+    for (int64_t i = 0; i < n; i++) {
+      T yes = a[i], no = b[i];
+      out[i] = c[i] != 0 ? yes : no;
+    }
   };
 }
 
@@ -248,6 +256,10 @@ inline TileFn pointwise(OpId op, DType t, int64_t flag) {
   }
   switch (t) {
     case DType::kF32: if (TileFn f = comparison<float>(op)) return f; return float_function(op, flag);
+    case DType::kF64:
+      if (op == OpId::kIsNaN) return BRISK_TILE { loop1<double, uint8_t>(t, [](double x) { return static_cast<uint8_t>(x != x); }); };
+      if (TileFn f = comparison<double>(op)) return f;
+      return arithmetic<double>(op, flag);
     case DType::kI64: if (TileFn f = comparison<int64_t>(op)) return f; return arithmetic<int64_t>(op, flag);
     case DType::kI32: if (TileFn f = comparison<int32_t>(op)) return f; return arithmetic<int32_t>(op, flag);
     case DType::kU8: return comparison<uint8_t>(op);

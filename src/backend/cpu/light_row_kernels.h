@@ -36,7 +36,7 @@ BRISK_INLINE float fold_row_of(const float* x, int64_t n, float shift) {
   for (int width = kLanes / 2; width > 0; width /= 2)
     for (int j = 0; j < width; j++) {
       float a = lanes[j], b = lanes[j + width];
-      lanes[j] = f == Fold::kMax ? ((a > b) | (a != a) ? a : b) : f == Fold::kMin ? ((a < b) | (a != a) ? a : b) : f == Fold::kProd ? a * b : a + b;
+      lanes[j] = f == Fold::kMax ? (((a > b) | (a != a)) ? a : b) : f == Fold::kMin ? (((a < b) | (a != a)) ? a : b) : f == Fold::kProd ? a * b : a + b;
     }
   return lanes[0];
 }
