@@ -18,6 +18,7 @@ struct In {
   bool constant = false;
   DType dtype = DType::kF32;
   bool present = true;
+  float spread = 1;  // standard deviation of floats
 };
 const In kAbsent{{}, false, DType::kF32, false};
 
@@ -33,7 +34,7 @@ class CpuDense : public ::testing::Test {
     auto count = static_cast<size_t>(in.shape.count());
     if (in.dtype == DType::kF32) {
       std::vector<float> v(count);
-      for (float& x : v) x = std::normal_distribution<float>()(rng);
+      for (float& x : v) x = in.spread * std::normal_distribution<float>()(rng);
       return make_constant(in.dtype, in.shape, v);
     }
     if (in.dtype == DType::kI32) {
@@ -202,6 +203,25 @@ TEST_F(CpuDense, ConvDepthwise) {
   for (const Case& c : cases) check(OpId::kConv, c.a, {{c.x}, {c.w, true}, {{c.w[0]}, true}});
 }
 
+TEST_F(CpuDense, ConvTranspose) {
+  struct Case { Dims x, w; WindowAttrs a; std::vector<int64_t> extra; };
+  const Case cases[] = {{{1, 8, 5, 7}, {8, 3, 2, 2}, window({2, 2}, {1, 1}, {0, 0, 0, 0}), {}},
+                        {{2, 6, 9, 4}, {6, 5, 3, 3}, window({2, 1}, {1, 2}, {1, 1, 0, 2}, 2), {1, 0}},
+                        {{1, 33, 20}, {33, 7, 16}, window({8}, {1}, {4, 4}), {}},
+                        {{1, 5, 3, 3, 3}, {5, 2, 2, 3, 1}, window({2, 1, 3}, {1, 1, 1}, {0, 1, 0, 0, 1, 0}), {}},
+                        {{1, 40, 1, 1}, {40, 20, 4, 4}, window({1, 1}, {1, 1}, {0, 0, 0, 0}), {}}};
+  for (const Case& c : cases) {
+    WindowAttrs a = c.a;
+    a.output_padding = c.extra;
+    check(OpId::kConvTranspose, a, {{c.x}, {c.w, true}});
+    check(OpId::kConvTranspose, a, {{c.x}, {c.w, true}, {{c.w[1] * a.group}, true}});
+    for (const char* pad : {"SAME_UPPER", "SAME_LOWER"}) {
+      a.auto_pad = pad;
+      check(OpId::kConvTranspose, a, {{c.x}, {c.w, true}});
+    }
+  }
+}
+
 TEST_F(CpuDense, Pools) {
   struct Case { Dims x; std::vector<int64_t> kernel; WindowAttrs a; bool ceil; };
   const Case cases[] = {{{2, 3, 13, 17}, {3, 3}, window({2, 2}, {1, 1}, {1, 1, 1, 1}), false},
@@ -247,6 +267,34 @@ TEST_F(CpuDense, LinearActivations) {
     a.act_alpha = 0.125f, a.act_beta = 0.5f;
     check(OpId::kLinear, a, {{{3, 5, 33}}, {{70, 33}, true}, {{70}, true}, {{3, 5, 70}}}, 1, 8e-6);
   }
+}
+
+TEST_F(CpuDense, Recurrent) {
+  for (OpId op : {OpId::kLstm, OpId::kGru})
+    for (const char* direction : {"forward", "reverse", "bidirectional"})
+      for (bool batch_first : {false, true})
+        for (bool late : {false, true})
+          for (auto [time, batch, input, hidden] : {std::tuple{5, 1, 3, 2}, {4, 7, 10, 17}, {3, 1, 40, 150}, {0, 2, 3, 4}, {6, 3, 16, 64}}) {
+            if (op == OpId::kLstm && late) continue;
+            RecurrentAttrs a;
+            a.direction = direction, a.batch_first = batch_first, a.linear_before_reset = late, a.hidden = hidden;
+            int64_t d = std::string(direction) == "bidirectional" ? 2 : 1, gates = op == OpId::kLstm ? 4 : 3;
+            for (int64_t i = 0; i < d; ++i) {
+              a.activations.insert(a.activations.end(), {"Sigmoid", "Tanh"});
+              if (op == OpId::kLstm) a.activations.push_back("Tanh");
+            }
+            Dims x = batch_first ? Dims{batch, time, input} : Dims{time, batch, input};
+            Dims state = batch_first ? Dims{batch, d, hidden} : Dims{d, batch, hidden};
+            // weights that let a difference fade, as trained ones do
+            float spread = 1 / std::sqrt(static_cast<float>(hidden));
+            std::vector<In> in = {{x}, {{d, gates * hidden, input}, true}, {{d, gates * hidden, hidden}, true, DType::kF32, true, spread}, {{d, 2 * gates * hidden}, true}};
+            int results = op == OpId::kLstm ? 3 : 2;
+            check(op, a, in, results);
+            in.push_back({{batch}, false, DType::kI32});
+            in.push_back({state});
+            if (op == OpId::kLstm) in.push_back({state});
+            if (time >= 4) check(op, a, in, results);
+          }
 }
 
 }  // namespace

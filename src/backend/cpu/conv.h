@@ -35,4 +35,11 @@ void conv(const KernelTable& t, ThreadPool& pool, const ConvCall& c);
 bool depthwise_fits(const WindowSpace& s);
 void conv_depthwise(const KernelTable& t, ThreadPool& pool, const ConvCall& c);
 
+// Weights [channels, filters / groups, taps] packed as rows [group][filter of the group][tap] of conv_row(channels / groups, 1)
+// floats; every filter and tap makes a plane of x's size, and those are added up where they belong.
+void pack_conv_transpose(const float* w, int64_t channels, int64_t per_group, int64_t taps, int64_t groups, float* out);
+int64_t conv_transpose_workspace(const ConvCall& c);
+// `space` is that of the result's windows over x: in and out are x's and y's sizes, w[i].begin what is cut off in front.
+void conv_transpose(const KernelTable& t, ThreadPool& pool, const ConvCall& c, float* workspace);
+
 }  // namespace brisk::cpu

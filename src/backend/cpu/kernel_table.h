@@ -145,6 +145,8 @@ struct KernelTable {
   // y[i] = start + sum of w[t] * x[offset[t] + i], or the largest x[offset[t] + i], for i < n rounded up to 16.
   void (*correlate)(const float* x, const int32_t* offset, const float* w, int taps, float start, int64_t n, float* y);
   void (*largest_of)(const float* x, const int32_t* offset, int taps, int64_t n, float* y);
+  // acc[rows][gates][16] += h[rows][k] * w[k][gates][16], 1 to 4 gates.
+  void (*gate_sums)(int gates, const float* h, int64_t ldh, int rows, int64_t k, const float* w, float* acc);
   void (*round_row_bf16)(const float* x, int64_t k, uint16_t* out);  // out [k rounded up to even], zero beyond k
 };
 

@@ -38,6 +38,7 @@ namespace {
 #include "backend/cpu/gemm_int8.h"
 #include "backend/cpu/norm_kernels.h"
 #include "backend/cpu/quantize_kernels.h"
+#include "backend/cpu/recurrent_kernels.h"
 #include "backend/cpu/rope_kernels.h"
 #include "backend/cpu/window_kernels.h"
 
@@ -81,6 +82,7 @@ KernelTable make_table(Isa isa) {
   t.attend_merge = &attend_merge;
   t.attend_finish = &attend_finish;
   t.round_row_bf16 = &round_row_bf16;
+  t.gate_sums = &gate_sums;
   t.pack_window = &pack_window;
   t.finish = &finish;
   t.pack_straight = &pack_straight;

@@ -1,4 +1,6 @@
 // Convolutions, pools and products of computed operands, of the operator table on float tensors.
+#include <algorithm>
+
 #include "backend/cpu/activation.h"
 #include "backend/cpu/conv.h"
 #include "backend/cpu/cpu.h"
@@ -108,6 +110,58 @@ Result<std::vector<std::byte>> pack_conv_weight(const ProblemDesc&, const Consta
   return out;
 }
 int64_t packed_conv_bytes(const ProblemDesc&, const OperandDesc& w) { return size(w, 0) * conv_row(size(w, 1), taps(w)) * 4; }
+
+// --- ConvTranspose ------------------------------------------------------------------------------------------------------
+
+bool accepts_conv_transpose(const ProblemDesc& p) {
+  return conv_problem(p) && size(p.inputs[1], 0) % p.get<WindowAttrs>().group == 0;
+}
+
+Result<ConvCall> transpose_call(const KernelArgs& a) {
+  const auto& attrs = a.get<WindowAttrs>();
+  const TensorView &x = a.in[0], &w = a.in[1], &y = a.out[0];
+  int64_t filters = w.shape[1] * attrs.group;
+  if (x.shape[1] != w.shape[0] || w.shape[0] % attrs.group != 0 || (a.has(2) && a.in[2].count() != filters))
+    return invalid("ConvTranspose: channels of x, weight, bias and groups do not fit");
+  ConvCall c{WindowSpace(attrs, x.shape, y.shape, w.shape.d + 2)};
+  int axes = x.shape.rank - 2;
+  for (int i = 0; i < axes; i++) {  // padding that follows from a given size of the result
+    WindowAxis& v = c.space.w[3 - axes + i];
+    v.begin = window_axis(attrs, static_cast<size_t>(i), v.kernel, axes, 0).begin;
+    if (attrs.output_shape.empty() && !attrs.auto_pad.starts_with("SAME")) continue;
+    int64_t extra = static_cast<size_t>(i) < attrs.output_padding.size() ? attrs.output_padding[static_cast<size_t>(i)] : 0;
+    int64_t total = std::max<int64_t>(0, v.stride * (x.shape[2 + i] - 1) + extra + v.reach() - y.shape[2 + i]);
+    v.begin = attrs.auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+  }
+  c.batch = x.shape[0];
+  c.channels = x.shape[1];
+  c.filters = filters;
+  c.groups = attrs.group;
+  c.x = x.as<float>();
+  c.w = w.as<float>();
+  if (a.has(2)) c.end.bias = a.in[2].as<float>();
+  c.y = y.as<float>();
+  return c;
+}
+Status run_conv_transpose(KernelContext& kc, const KernelArgs& a) {
+  BRISK_ASSIGN(ConvCall c, transpose_call(a));
+  Context x = context_of(kc);
+  conv_transpose(x.table, x.pool, c, static_cast<float*>(a.workspace));
+  return {};
+}
+int64_t transpose_workspace(const KernelArgs& a) {
+  auto c = transpose_call(a);
+  return c.ok() ? conv_transpose_workspace(*c) : 0;
+}
+int64_t packed_transpose_bytes(const ProblemDesc& p, const OperandDesc& w) {
+  int64_t group = p.get<WindowAttrs>().group;
+  return group * size(w, 1) * taps(w) * conv_row(size(w, 0) / group, 1) * 4;
+}
+Result<std::vector<std::byte>> pack_transpose_weight(const ProblemDesc& p, const Constant& c) {
+  std::vector<std::byte> out(static_cast<size_t>(packed_transpose_bytes(p, p.inputs[1])));
+  pack_conv_transpose(c.as<float>(), c.shape[0], c.shape[1], c.shape.count(2, c.shape.rank), p.get<WindowAttrs>().group, reinterpret_cast<float*>(out.data()));
+  return out;
+}
 
 // --- pools --------------------------------------------------------------------------------------------------------------
 
@@ -222,9 +276,14 @@ void add_dense(Registry& r) {
   d = desc("cpu.Conv.depthwise.f32", OpId::kConv, accepts_conv<true>, run_depthwise);
   d.workspace = depthwise_workspace;
   r.add(std::move(d));
+  d = desc("cpu.ConvTranspose.f32", OpId::kConvTranspose, accepts_conv_transpose, run_conv_transpose);
+  d.packings = {{1, "cpu.conv_transpose.f32", pack_transpose_weight, packed_transpose_bytes}};
+  d.workspace = transpose_workspace;
+  r.add(std::move(d));
   r.add(desc("cpu.MaxPool.f32", OpId::kMaxPool, accepts_pool, run_pool<true>));
   r.add(desc("cpu.AveragePool.f32", OpId::kAveragePool, accepts_pool, run_pool<false>));
   r.add(desc("cpu.MatMul.f32", OpId::kMatMul, accepts_matmul, run_matmul));
+  add_recurrent(r);
   r.add(desc("cpu.Gemm.f32", OpId::kGemm, accepts_gemm, run_gemm));
 }
 
