@@ -1,4 +1,4 @@
-// Folding, identity removal, common sub-expressions and dead code.
+// Folding, common sub-expressions and dead code.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -108,21 +108,6 @@ Result<int> fold_constants(Graph& g, PassContext& c) {
   }
   g.compact(dead);
   return folded;
-}
-
-Result<int> remove_identity(Graph& g, PassContext&) {
-  int removed = 0;
-  std::vector<bool> dead(g.nodes.size());
-  for (size_t i = 0; i < g.nodes.size(); ++i) {
-    Node& n = g.nodes[i];
-    bool same_cast = n.op == OpId::kCast && g.value(n.inputs[0]).type.dtype == g.value(n.outputs[0]).type.dtype;
-    if ((n.op != OpId::kIdentity && !same_cast) || g.is_output(n.outputs[0])) continue;
-    g.replace_uses(n.outputs[0], n.inputs[0]);
-    dead[i] = true;
-    ++removed;
-  }
-  g.compact(dead);
-  return removed;
 }
 
 Result<int> merge_common(Graph& g, PassContext&) {

@@ -40,6 +40,17 @@ struct Atom {
     return atom;
   }
 
+  // min(max(p, q), q) and max(min(p, q), q) are q, min(min(p, q), q) is min(p, q): sizes of broadcast operands pile up so.
+  static std::optional<Dim> absorbed(Kind kind, const Dim& a, const Dim& b) {
+    for (auto [one, other] : {std::pair(&a, &b), std::pair(&b, &a)}) {
+      if (one->terms_.size() != 1 || one->terms_[0].coefficient != 1 || one->terms_[0].atoms.size() != 1) continue;
+      const Atom& atom = *one->terms_[0].atoms[0];
+      if ((atom.kind != kMin && atom.kind != kMax) || !(atom.a == *other || atom.b == *other)) continue;
+      return atom.kind == kind ? *one : *other;
+    }
+    return std::nullopt;
+  }
+
   std::optional<int64_t> evaluate(const Dim::Lookup& lookup) const {
     if (kind == kSymbol) return lookup(name);
     auto x = a.evaluate(lookup), y = b.evaluate(lookup);
@@ -176,12 +187,14 @@ Dim Dim::mod(const Dim& a, const Dim& b) {
 Dim Dim::min(const Dim& a, const Dim& b) {
   auto x = (a - b).constant();
   if (x) return *x <= 0 ? a : b;
+  if (auto d = Atom::absorbed(kMin, a, b)) return *d;
   return a.to_string() < b.to_string() ? opaque(kMin, a, b) : opaque(kMin, b, a);
 }
 
 Dim Dim::max(const Dim& a, const Dim& b) {
   auto x = (a - b).constant();
   if (x) return *x >= 0 ? a : b;
+  if (auto d = Atom::absorbed(kMax, a, b)) return *d;
   return a.to_string() < b.to_string() ? opaque(kMax, a, b) : opaque(kMax, b, a);
 }
 

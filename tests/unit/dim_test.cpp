@@ -57,6 +57,16 @@ TEST(Dim, PrintedFormIsReadBack) {
   EXPECT_FALSE(Dim::parse(std::string(10000, '(')));
 }
 
+TEST(Dim, MinimumAndMaximumAbsorbEachOther) {
+  Dim a = Dim::symbol("a"), b = Dim::symbol("b");
+  EXPECT_EQ(Dim::max(Dim::min(a, b), b), b);
+  EXPECT_EQ(Dim::min(b, Dim::max(a, b)), b);
+  EXPECT_EQ(Dim::max(Dim::max(a, b), a), Dim::max(a, b));
+  EXPECT_EQ(Dim::min(a, Dim::min(a, b)), Dim::min(a, b));
+  EXPECT_EQ(Dim::max(Dim::min(a, 128), a), a);
+  EXPECT_FALSE(Dim::max(Dim(2) * Dim::min(a, b), b) == b);
+}
+
 TEST(Dim, SubstitutionSimplifies) {
   Dim d = Dim::floor_div(past + seq, 2);
   EXPECT_EQ(d.substitute([](const std::string& s) -> std::optional<Dim> { return s == "past" ? std::optional<Dim>(Dim::symbol("seq") * 3) : std::nullopt; }), seq * 2);
