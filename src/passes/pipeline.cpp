@@ -9,6 +9,7 @@ namespace brisk {
 namespace {
 
 constexpr Pass kPipeline[] = {
+    {"keep-quantized-weights", "DequantizeLinear of constant codes is the weight of the Linear that reads it", passes::keep_quantized_weights},
     {"fold-constants", "nodes whose operands are all constant become constants", passes::fold_constants},
     {"fold-shapes", "shape arithmetic over symbols ends in constants, or in dims of inputs", passes::fold_shapes},
     {"remove-identity", "nodes that change nothing disappear: x + 0, Cast to the same type, Expand to the own shape", passes::remove_identity},

@@ -1,0 +1,127 @@
+// Q/DQ: weights that a file holds as codes stay codes.
+#include <cmath>
+
+#include "base/log.h"
+#include "passes/all.h"
+#include "passes/rewrite.h"
+
+namespace brisk::passes {
+namespace {
+
+constexpr const char* kWhat = "quantised weight";
+
+// A matrix of codes with its scales, as the file wrote it, and whether its rows are K (as MatMul reads it) or N.
+struct Codes {
+  const Constant *codes = nullptr, *scale = nullptr, *zero = nullptr;
+  QuantAttrs attrs;
+  bool k_first = true;
+  std::string name;
+};
+
+std::optional<Codes> codes_behind(const Round& r, ValueId v, bool k_first) {
+  const Graph& g = r.g;
+  const Node* n = r.index.producer(v);
+  if (n && n->op == OpId::kTranspose && perm_of(g, *n) == std::vector<int64_t>{1, 0}) {
+    n = r.index.producer(n->inputs[0]);
+    k_first = !k_first;
+  }
+  if (!n || n->op != OpId::kDequantizeLinear || type_of(g, n->outputs[0]).dtype != DType::kF32) return std::nullopt;
+  Codes c{g.constant(n->inputs[0]), g.constant(n->inputs[1]), g.constant(operand(*n, 2)), std::get<QuantAttrs>(n->attrs), k_first, n->name};
+  if (!c.codes || !c.scale || c.codes->shape.rank != 2 || !c.codes->encoding.plain() || (operand(*n, 2) >= 0 && !c.zero)) return std::nullopt;
+  return c;
+}
+
+// How scales lie: one, one for each output, or one for each block of K and output. Else why not.
+struct Scales {
+  int64_t group = 0;  // of K; 0: all
+  int64_t groups = 1;
+  std::string why;
+};
+Scales layout_of(const Codes& c, int64_t n, int64_t k) {
+  Scales s;
+  int64_t k_axis = c.k_first ? 0 : 1, axis = front_axis(c.attrs.axis, 2);
+  if (c.scale->count() == 1) return s;
+  if (c.attrs.block == 0) {
+    if (c.scale->shape.rank != 1 || c.scale->count() != n || axis != 1 - k_axis) s.why = "a scale for each input";
+    return s;
+  }
+  s.group = c.attrs.block;
+  s.groups = (k + s.group - 1) / s.group;
+  if (axis != k_axis || c.scale->shape.rank != 2 || c.scale->count() != n * s.groups) s.why = "blocks along outputs";
+  return s;
+}
+
+// The weight [N, K]; null with the reason where its form is not one that Linear reads.
+ConstantPtr weight_of(const Codes& c, std::string& why) {
+  const Constant& q = *c.codes;
+  int64_t n = q.shape[c.k_first ? 1 : 0], k = q.shape[c.k_first ? 0 : 1];
+  int bits = static_cast<int>(dtype_bits(q.dtype));
+  bool is_code = q.dtype == DType::kI8 || q.dtype == DType::kU8 || q.dtype == DType::kI4 || q.dtype == DType::kU4;
+  if (!is_code || n < 1 || k < 1 || (bits == 4 && k % 2)) return why = "codes of type " + std::string(dtype_name(q.dtype)), nullptr;
+  if (!is_float(c.scale->dtype) || c.scale->dtype == DType::kF64) return why = "scales of type " + std::string(dtype_name(c.scale->dtype)), nullptr;
+  Scales s = layout_of(c, n, k);
+  if (!s.why.empty()) return why = s.why, nullptr;
+  auto at = [&](int64_t row, int64_t i, int64_t columns) { return c.k_first ? i * n + row : row * columns + i; };  // of [K, N] or [N, K]
+  auto out = std::make_shared<Constant>();
+  out->dtype = DType::kF32;
+  out->shape = Dims{n, k};
+  Encoding& e = out->encoding;
+  e.bits = static_cast<uint8_t>(bits);
+  e.code_dtype = q.dtype;
+  e.scale_dtype = DType::kF32;
+  e.group = static_cast<int32_t>(s.group);
+  std::vector<std::byte> codes(static_cast<size_t>(n * k * bits / 8));
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t i = 0; i < k; ++i) {
+      auto code = static_cast<unsigned>(load_int(q.data.bytes.data(), q.dtype, at(row, i, k)));
+      if (bits == 8) codes[static_cast<size_t>(row * k + i)] = std::byte(code & 255);
+      else codes[static_cast<size_t>((row * k + i) / 2)] |= std::byte((code & 15) << (i % 2 * 4));
+    }
+  std::vector<float> scales;
+  std::vector<std::byte> zeros;
+  bool offset = !is_integer(q.dtype) || q.dtype == DType::kU8 || q.dtype == DType::kU4;
+  for (int64_t row = 0; row < n; ++row)
+    for (int64_t b = 0; b < s.groups; ++b) {
+      int64_t i = c.scale->count() == 1 ? 0 : c.attrs.block ? at(row, b, s.groups) : row;
+      scales.push_back(load_float(c.scale->data.bytes.data(), c.scale->dtype, i));
+      int64_t z = c.zero ? load_int(c.zero->data.bytes.data(), c.zero->dtype, c.zero->count() == 1 ? 0 : i) : 0;
+      offset = offset || z != 0;
+      zeros.push_back(std::byte(static_cast<unsigned>(z) & 255));
+    }
+  e.offset = offset ? Encoding::Offset::kZeroPoint : Encoding::Offset::kNone;
+  out->data = Buffer::of(std::move(codes));
+  std::vector<std::byte> scale_bytes(scales.size() * sizeof(float));
+  std::memcpy(scale_bytes.data(), scales.data(), scale_bytes.size());
+  out->scales = Buffer::of(std::move(scale_bytes));
+  if (offset) out->offsets = Buffer::of(std::move(zeros));
+  return out;
+}
+
+Status step(Round& r, Node& n) {
+  Graph& g = r.g;
+  const auto* gemm = std::get_if<GemmAttrs>(&n.attrs);
+  if (n.op != OpId::kMatMul && n.op != OpId::kGemm) return {};
+  auto c = codes_behind(r, n.inputs[1], !gemm || !gemm->trans_b);
+  if (!c) return {};
+  const Type& x = type_of(g, n.inputs[0]);
+  std::string why;
+  if (!x.ranked || x.rank() < 2 || x.dtype != DType::kF32) why = "its other operand is " + to_string(x);
+  ValueId bias = gemm ? operand(n, 2) : kNoValue;
+  if (gemm && (gemm->trans_a || gemm->alpha != 1 || (bias >= 0 && gemm->beta != 1))) why = "a Gemm with alpha, beta or a transposed operand";
+  ConstantPtr w = why.empty() ? weight_of(*c, why) : nullptr;
+  const Constant* b = g.constant(bias);
+  if (w && bias >= 0 && (!b || b->shape.rank != 1 || b->dtype != DType::kF32 || b->count() != w->shape[0])) w = nullptr, why = "a bias that is no constant row";
+  if (!w) {
+    log(LogLevel::kWarning, std::string(kWhat) + " of '" + c->name + "' is widened to f32: " + why);
+    return {};
+  }
+  std::vector<ValueId> in = {n.inputs[0], g.add_constant(c->name + ".codes", std::move(w))};
+  if (bias >= 0) in.push_back(bias);
+  return r.replace(n, OpId::kLinear, LinearAttrs{}, std::move(in));
+}
+
+}  // namespace
+
+Result<int> keep_quantized_weights(Graph& g, PassContext& c) { return until_stable(g, c, step); }
+
+}  // namespace brisk::passes
