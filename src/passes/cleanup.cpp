@@ -5,6 +5,7 @@
 
 #include "passes/all.h"
 #include "passes/rewrite.h"
+#include "tensor/constant_ops.h"
 
 namespace brisk::passes {
 namespace {
@@ -110,8 +111,35 @@ Result<int> fold_constants(Graph& g, PassContext& c) {
   return folded;
 }
 
-Result<int> merge_common(Graph& g, PassContext&) {
+namespace {
+
+// Constants of equal content become one: files repeat weights, and every scalar anew in each layer.
+int merge_constants(Graph& g) {
+  constexpr size_t kLooked = 4096;  // bytes that tell most constants apart; equal heads are compared in full
+  std::map<std::string, std::vector<ValueId>> alike;
   int merged = 0;
+  for (size_t i = 0; i < g.values.size(); ++i) {
+    const ConstantPtr c = g.values[i].constant;
+    if (!c) continue;
+    auto bytes = c->data.bytes.first(std::min(kLooked, c->data.bytes.size()));
+    std::string key = to_string(g.values[i].type) + to_string(c->encoding) + std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    auto& seen = alike[std::move(key)];
+    auto first = std::find_if(seen.begin(), seen.end(), [&](ValueId v) { return same_content(*g.value(v).constant, *c); });
+    auto v = static_cast<ValueId>(i);
+    if (first == seen.end()) {
+      seen.push_back(v);
+    } else if (!g.is_output(v)) {
+      g.replace_uses(v, *first);
+      ++merged;
+    }
+  }
+  return merged;
+}
+
+}  // namespace
+
+Result<int> merge_common(Graph& g, PassContext&) {
+  int merged = merge_constants(g);
   std::map<std::string, size_t> seen;
   std::vector<bool> dead(g.nodes.size());
   for (size_t i = 0; i < g.nodes.size(); ++i) {

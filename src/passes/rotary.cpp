@@ -216,18 +216,28 @@ Status rotate_pairs(Round& r, Node& n) {
 Status partial(Round& r, Node& n) {
   Graph& g = r.g;
   if (n.inputs.size() != 2 || !last_axis(g, n.outputs[0], std::get<AxisAttrs>(n.attrs).axis)) return {};
-  const Node* rope = r.index.producer(n.inputs[0], OpId::kRotaryEmbedding);
-  auto rest = last_axis_part(r, n.inputs[1]);
-  auto turned = rope ? last_axis_part(r, rope->inputs[0]) : std::nullopt;
-  if (!rope || !rest || !turned || rest->of != turned->of || type_of(g, rest->of).rank() != 4) return {};
+  const Node* rope = r.index.producer(n.inputs[0]);
+  const bool flat = rope && is_view(g, *rope);  // [B, S, H, d] goes through rotary as [B, S, H d]
+  if (flat) rope = r.index.producer(rope->inputs[0]);
+  if (!rope || rope->op != OpId::kRotaryEmbedding) return {};
+  const Node* view = flat ? r.index.producer(rope->inputs[0]) : nullptr;
+  if (flat && (!view || !is_view(g, *view))) return {};
+  auto rest = last_axis_part(r, n.inputs[1]), turned = last_axis_part(r, flat ? view->inputs[0] : rope->inputs[0]);
+  if (!rest || !turned || rest->of != turned->of || type_of(g, rest->of).rank() != 4) return {};
   if (turned->step != 1 || rest->step != 1 || turned->start != 0 || rest->start != turned->length) return {};
-  int64_t width = type_of(g, rest->of).shape.back().constant_or(0);
+  const Shape x = type_of(g, rest->of).shape;
+  int64_t width = x[3].constant_or(0);
+  auto heads = x[2].constant();
   RopeAttrs a = std::get<RopeAttrs>(rope->attrs);
-  if (rest->start + rest->length != width || a.head_dim != turned->length) return {};
+  if (rest->start + rest->length != width || a.head_dim != turned->length || (flat && !heads)) return {};
   a.head_dim = width;
   std::vector<ValueId> in = rope->inputs;
   in[0] = rest->of;
-  return r.replace(n, OpId::kRotaryEmbedding, a, std::move(in));
+  if (!flat) return r.replace(n, OpId::kRotaryEmbedding, a, std::move(in));
+  BRISK_ASSIGN(in[0], r.add_view(n, rest->of, {0, 0, *heads * width}));
+  BRISK_ASSIGN(ValueId y, r.add(n, OpId::kRotaryEmbedding, a, std::move(in)));
+  ValueId back = r.add_ints({0, 0, *heads, width});
+  return r.replace(n, OpId::kReshape, NoAttrs{}, {y, back});
 }
 
 }  // namespace

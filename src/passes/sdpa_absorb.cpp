@@ -69,7 +69,9 @@ Status take_past(Round& r, Node& n) {
     for (NodeId u : r.index.users(cat->outputs[0]))
       if (u < here) return r.missed(n, kWhat, "past and new keys together are read before it, by '" + g.nodes[static_cast<size_t>(u)].name + "'"), Status();
   const Type &pk = type_of(g, k->inputs[0]), &pv = type_of(g, v->inputs[0]);
-  if (!pk.ranked || !pv.ranked || !(pk.shape[2] == pv.shape[2]) || r.gone(*k) || r.gone(*v)) return {};
+  if (!pk.ranked || !pv.ranked || r.gone(*k) || r.gone(*v)) return {};
+  // Symbols may differ in name: the product of probabilities and values wanted the lengths to be equal, as Attention does.
+  if (auto a = pk.shape[2].constant(), b = pv.shape[2].constant(); a && b && *a != *b) return {};
   Node all = n;
   all.inputs.resize(6, kNoValue);
   all.inputs[1] = k->inputs[1], all.inputs[2] = v->inputs[1];

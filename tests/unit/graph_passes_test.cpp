@@ -105,7 +105,7 @@ TEST(GraphPasses, BertLayerIsAtMostEightKernels) {
   EXPECT_EQ(n[kLinear], 8);
   EXPECT_EQ(n[kLayerNorm], 5);
   EXPECT_EQ(n[kSoftmax] + n[kMatMul] + n[kTranspose] + n[kErf], 0);
-  EXPECT_GE(kernels(before, "/layer.1/"), 60);
+  EXPECT_GE(kernels(before, "/layer.1/"), 45);
   EXPECT_LE(kernels(after, "/layer.1/"), 8) << print(after);
 }
 
@@ -217,10 +217,9 @@ TEST(GraphPasses, NormsInEverySpelling) {
     return n.add(kDiv, {x, n.add(kSqrt, {n.add(kAdd, {n.mean(n.add(kPow, {x, two})), eps})})});
   });
   // A scaled value that is read twice stays, and so does its norm.
-  check(kLayerNorm, 2, [](Net& n, ValueId x, ValueId w, ValueId b, ValueId two, ValueId eps, ValueId) {
+  check(kLayerNorm, 3, [](Net& n, ValueId x, ValueId w, ValueId b, ValueId two, ValueId eps, ValueId) {
     ValueId d = n.add(kSub, {x, n.mean(x)}), var = n.mean(n.add(kPow, {d, two}));
     ValueId scaled = n.add(kMul, {n.add(kDiv, {d, n.add(kSqrt, {n.add(kAdd, {var, eps})})}), w}), y = n.add(kAdd, {scaled, b});
-    n.g.outputs = {};
     return n.add(kConcat, {scaled, y}, AxisAttrs{2});
   });
 }
