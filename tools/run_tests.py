@@ -28,7 +28,7 @@ STAGES = [
     ("hostile",     2, ".venv/bin/pytest -q tests/hostile"),
     ("templates",   3, "tests/real/templates.sh"),
     ("onnx",        5, ".venv/bin/python tests/onnx/suite.py"),
-    ("real-onnx",   3, ".venv/bin/python tests/onnx/real_models.py"),
+    ("real-onnx",   6, ".venv/bin/python tests/onnx/real_models.py"),
     ("smollm2",     6, ".venv/bin/pytest -q tests/real"),
     ("server",      4, "tools/smollm2_engine.sh && .venv/bin/pytest -q tests/server"),
 ]

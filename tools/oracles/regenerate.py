@@ -28,6 +28,7 @@ ORACLES = {
     "templates": ("tests/data/templates/golden.json", "tools/oracles/templates.py golden {out}"),
     "real-templates": ("tests/data/templates/real.json", "tools/oracles/templates.py hashes .cache/text/templates {out}"),
     "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),
+    "real-onnx": ("", "tools/oracles/real_onnx.py {dir}/real-onnx"),
     "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
 IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with
