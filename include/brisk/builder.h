@@ -24,6 +24,7 @@ struct BuildConfig {
   // What the 4-bit weights of int4w are fitted to: a UTF-8 text file of at least 8 windows of 512 tokens, or "none": they
   // are rounded. Empty: a generative model fits them to text that it samples itself. Weights that the file has in 4 bits stay.
   std::string calibration;
+  bool generative = true;                    // decoders of ONNX files become generative engines; false: plain functions
   int threads = 0;                           // 0: all the process may use
   std::function<void(const std::string& stage, double fraction)> progress;  // fraction in [0, 1], on the calling thread
   std::function<void(const std::string& pass, const std::string& graph)> dump;

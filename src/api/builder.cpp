@@ -22,6 +22,7 @@ bool is_engine_file(const std::string& path) {
 Result<EngineContent> compile_file(const std::string& path, const BuildConfig& config, const BackendSet& backend,
                                    BuildReport* report) {
   CompileOptions options;
+  options.generative = config.generative;
   options.device = config.device;
   options.label = config.label;
   options.progress = config.progress;
@@ -44,12 +45,14 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
   if (config.progress) config.progress("import", 0);
   MappingWatch watch;
   BRISK_ASSIGN(Model model, load_model(path, config.tokenizer_dir));
-  if (report) report->notes = model.notes;
+  std::vector<std::string> notes = model.notes;
   BRISK_ASSIGN(options.input_hashes["model.sha256"], hash_model(path));
   CompileReport r;
   BRISK_ASSIGN(auto content, compile(std::move(model), options, {backend.registry(), backend.device(), backend.context()}, &r));
   if (auto whole = watch.check(); !whole.ok()) return std::move(whole).error().in(path);
   if (report) {
+    report->notes = std::move(notes);
+    report->notes.insert(report->notes.end(), r.notes.begin(), r.notes.end());
     report->precision = r.precision;
     report->calibration = r.calibration;
     for (auto& p : r.passes) report->passes.push_back({p.name, p.rewrites, p.nodes, p.ms});

@@ -41,6 +41,7 @@ Result<std::unique_ptr<ExecutionContext>> ExecutionContext::open(const std::stri
     BRISK_ASSIGN(auto builder, BackendSet::create(o.device == "far" ? "ref" : o.device, o.threads));
     BuildConfig config;
     config.device = o.device;
+    config.generative = false;
     config.precision = o.precision.empty() ? "fp32" : o.precision;
     BRISK_ASSIGN(auto compiled, compile_file(path, config, *builder));
     content = std::make_shared<EngineContent>(std::move(compiled));

@@ -3,11 +3,13 @@
 #include <cmath>
 
 #include "compiler/calibration.h"
+#include "compiler/decoder.h"
 #include "compiler/evaluator.h"
 
 namespace brisk {
 
-Result<EngineContent> compile(Model model, const CompileOptions& o, const Backend& backend, CompileReport* report) {
+Result<EngineContent> compile(Model model, const CompileOptions& options, const Backend& backend, CompileReport* report) {
+  CompileOptions o = options;
   CompileReport local;
   CompileReport& r = report ? *report : local;
   auto progress = [&](const char* stage, double f) { if (o.progress) o.progress(stage, f); };
@@ -22,6 +24,9 @@ Result<EngineContent> compile(Model model, const CompileOptions& o, const Backen
   EngineContent content;
   QuantizeOptions quantize{precision, o.keep, {}};
   std::map<std::string, std::string> record = o.input_hashes;
+  progress("decoder", 0);
+  BRISK_TRY(convert_to_step(model, o, backend, record, r.notes));
+  if (o.passes.disabled.erase(kConvertDecoder)) record[std::string("disabled-pass.") + kConvertDecoder] = "1";
   BRISK_ASSIGN(quantize.encoded, calibrate(model, quantize, o, backend, record));
   if (auto how = record.find("calibration"); how != record.end()) r.calibration = how->second;
   for (auto& [name, graph] : model.functions) {

@@ -17,6 +17,7 @@ struct CompileOptions {
   std::optional<Precision> precision;           // default: what the model says
   std::map<std::string, Precision> keep;
   PipelineOptions passes;
+  bool generative = false;                      // a `main` that proves to be a decoder becomes a `step`
   std::string label;
   std::map<std::string, std::string> input_hashes;  // for the build record
   // What int4w weights that are not 4 bits yet are fitted to.
@@ -34,6 +35,7 @@ struct CompileReport {
   std::vector<PassReport> passes;
   std::vector<WeightReport> weights;
   std::string precision;
+  std::vector<std::string> notes;
   std::string calibration;  // how int4w weights were fitted; empty: rounded, or nothing to fit
 };
 

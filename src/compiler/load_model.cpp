@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "engine/layout.h"
 #include "import/gguf/import.h"
+#include "import/hf/beside.h"
 #include "import/hf/import.h"
 #include "import/onnx/import.h"
 
@@ -37,7 +38,10 @@ Result<Model> load_model(const std::string& path, const std::string& tokenizer_d
     return invalid(path + ": a PyTorch pickle; brisk never opens pickles: save the model as safetensors, GGUF or ONNX");
   if (begins_with_magic(*file, std::string_view(layout::kMagic, sizeof layout::kMagic))) return invalid(path + ": is an engine already; build takes the model it was made from");
   file.reset();
-  return import_onnx(path);
+  BRISK_ASSIGN(Model model, import_onnx(path));
+  auto beside = std::filesystem::path(path).parent_path().string();
+  BRISK_TRY(read_text_files(model, !tokenizer_dir.empty() ? tokenizer_dir : beside.empty() ? "." : beside, !tokenizer_dir.empty()));
+  return model;
 }
 
 Result<std::string> hash_model(const std::string& path) {

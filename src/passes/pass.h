@@ -30,6 +30,7 @@ struct PassReport {
 
 struct PipelineOptions {
   std::set<std::string> disabled;    // names; an unknown one is an error
+  std::string until;                 // stop in front of this pass; empty: run all
   std::string dump_after;            // a name, or "all"
   std::function<void(const std::string& pass, const std::string& text)> dump;
 };

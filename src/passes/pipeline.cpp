@@ -75,6 +75,7 @@ Result<std::vector<PassReport>> run_pipeline(Graph& g, PassContext& c, const Pip
   if (o.dump && o.dump_after == "all") o.dump("import", print(g));
   std::vector<PassReport> reports;
   for (const Pass& p : kPipeline) {
+    if (o.until == p.name) break;
     if (o.disabled.count(p.name)) continue;
     auto start = std::chrono::steady_clock::now();
     BRISK_ASSIGN(int rewrites, run_everywhere(p, g, c));

@@ -2,20 +2,19 @@
 
 #include <cmath>
 
-#include "op/step_io.h"
+#include "ir/step_frame.h"
 
 namespace brisk {
 namespace {
 
 class StepBuilder {
  public:
-  StepBuilder(const DecoderConfig& c, const DecoderWeights& w) : c_(c), w_(w) { g_.name = "step"; }
+  StepBuilder(const DecoderConfig& c, const DecoderWeights& w) : c_(c), w_(w) {}
 
   Result<Graph> build() {
-    add_inputs();
-    BRISK_ASSIGN(ValueId ids, g_.add(OpId::kResolveIds, NoAttrs{}, {ids_, last_ids_}, "resolved_ids"));
+    BRISK_ASSIGN(frame_, begin_step(g_, c_.vocab));
     BRISK_ASSIGN(embedding_, weight({WeightRole::kEmbedding}));
-    BRISK_ASSIGN(ValueId x, g_.add(OpId::kEmbedding, NoAttrs{}, {embedding_, ids}, "embedding"));
+    BRISK_ASSIGN(ValueId x, g_.add(OpId::kEmbedding, NoAttrs{}, {embedding_, frame_.ids}, "embedding"));
     BRISK_ASSIGN(x, scaled(x, c_.embedding_scale, "embedding.scaled"));
     frequencies_ = constant("rope.frequencies", rope_frequencies(c_));
     for (int64_t i = 0; i < c_.layers; ++i) {
@@ -27,36 +26,6 @@ class StepBuilder {
   }
 
  private:
-  ValueId input(const char* name, DType t, Shape shape) { return g_.add_input(name, Type{t, true, std::move(shape), {}}); }
-
-  void add_inputs() {
-    Dim T = Dim::symbol("T"), S = Dim::symbol("S"), L = Dim::symbol("L"), B = Dim::symbol("B");
-    ids_ = input(step_io::kIds, DType::kI32, {T});
-    positions_ = input(step_io::kPositions, DType::kI32, {T});
-    seq_starts_ = input(step_io::kSeqStarts, DType::kI32, {S + Dim(1)});
-    context_lens_ = input(step_io::kContextLens, DType::kI32, {S});
-    block_tables_ = input(step_io::kBlockTables, DType::kI32, {S, B});
-    logit_rows_ = input(step_io::kLogitRows, DType::kI32, {L});
-    sample_params_ = input(step_io::kSampleParams, DType::kU8, {L, Dim(static_cast<int64_t>(sizeof(SampleParams)))});
-    slots_ = input(step_io::kSlots, DType::kI32, {L});
-    g_.symbols["L"].min = 0;  // a step may hold only chunks of prompts
-    last_ids_ = slots_state(step_io::kLastIds, DType::kI32, 1);
-    token_counts_ = slots_state(step_io::kTokenCounts, DType::kU16, c_.vocab);
-  }
-
-  ValueId slots_state(const char* name, DType t, int64_t width) {
-    StateSpec s;
-    s.name = name, s.kind = StateSpec::Kind::kSlots, s.dtype = t, s.width = width;
-    return g_.add_state(s);
-  }
-
-  ValueId kv_state(int64_t layer) {
-    StateSpec s;
-    s.name = "kv." + std::to_string(layer);
-    s.kv_heads = c_.kv_heads, s.head_dim = c_.head_dim, s.width = 2 * c_.kv_heads * c_.head_dim;
-    return g_.add_state(s);
-  }
-
   ValueId constant(std::string name, const std::vector<float>& v) {
     return g_.add_constant(std::move(name), make_constant(DType::kF32, {static_cast<int64_t>(v.size())}, v));
   }
@@ -102,7 +71,7 @@ class StepBuilder {
   Result<ValueId> rotate(ValueId x, int64_t layer, const std::string& name) {
     if (!c_.rotated(layer)) return x;
     RopeAttrs a{.head_dim = c_.head_dim, .dim = c_.rotary(), .interleaved = false, .magnitude = rope_magnitude(c_)};
-    return g_.add(OpId::kRope, a, {x, positions_, frequencies_}, name);
+    return g_.add(OpId::kRope, a, {x, frame_.positions, frequencies_}, name);
   }
 
   Result<ValueId> attention(ValueId x, int64_t i) {
@@ -121,7 +90,8 @@ class StepBuilder {
     a.scale = static_cast<float>(c_.attention_scale ? c_.attention_scale : 1 / std::sqrt(static_cast<double>(c_.head_dim)));
     a.window = c_.layer_window(i);
     BRISK_ASSIGN(ValueId y, g_.add(OpId::kPagedAttention, a,
-                                   {q, k, v, kv_state(i), positions_, seq_starts_, context_lens_, block_tables_}, p));
+                                   {q, k, v, add_kv_state(g_, i, c_.kv_heads, c_.head_dim), frame_.positions,
+                                    frame_.seq_starts, frame_.context_lens, frame_.block_tables}, p));
     BRISK_ASSIGN(y, linear(y, {WeightRole::kO, i}, c_.o_bias, WeightRole::kOBias, p + ".o"));
     BRISK_ASSIGN(y, scaled(y, c_.residual_scale, p + ".scaled"));
     return g_.add(OpId::kAdd, NoAttrs{}, {x, y}, p + ".residual");
@@ -153,22 +123,14 @@ class StepBuilder {
     }
     BRISK_ASSIGN(x, g_.add(OpId::kLinear, LinearAttrs{}, {x, head}, "head"));
     BRISK_ASSIGN(x, scaled(x, c_.logit_scale, "head.scaled"));
-    BRISK_ASSIGN(ValueId logits, g_.add(OpId::kGather, AxisAttrs{0}, {x, logit_rows_}, step_io::kLogits));
-    BRISK_ASSIGN(auto sampled, g_.add_node(OpId::kSample, NoAttrs{}, {logits, sample_params_, slots_, token_counts_, last_ids_}, 4, "sample"));
-    const char* names[] = {step_io::kNextIds, step_io::kLogprob, step_io::kTopIds, step_io::kTopLogprobs};
-    g_.outputs = {logits};
-    for (size_t i = 0; i < sampled.size(); ++i) {
-      g_.value(sampled[i]).name = names[i];
-      g_.outputs.push_back(sampled[i]);
-    }
-    return {};
+    return end_step(g_, frame_, x);
   }
 
   const DecoderConfig& c_;
   const DecoderWeights& w_;
   Graph g_;
-  ValueId ids_{}, positions_{}, seq_starts_{}, context_lens_{}, block_tables_{}, logit_rows_{}, sample_params_{}, slots_{};
-  ValueId last_ids_{}, token_counts_{}, embedding_{}, frequencies_{};
+  StepFrame frame_;
+  ValueId embedding_{}, frequencies_{};
 };
 
 }  // namespace

@@ -266,10 +266,42 @@ Result<HfConfig> read_hf_config(const std::string& folder, Problems& problems) {
   return out;
 }
 
+namespace {
+
+// genai_config.json of onnxruntime-genai: settings of sampling are under "search", ids and the context under "model".
+Result<json> read_genai(const std::string& path) {
+  if (!is_file(path)) return json::object();
+  BRISK_ASSIGN(json j, read_object(path));
+  json out = json::object();
+  for (const char* part : {"search", "model"})
+    if (auto it = j.find(part); it != j.end() && it->is_object()) out.update(*it);
+  return out;
+}
+
+}  // namespace
+
+Result<int64_t> read_context(const std::string& folder) {
+  std::string path = folder + "/config.json";
+  if (is_file(path)) {
+    BRISK_ASSIGN(json j, read_object(path));
+    Fields f(path, j);
+    for (const char* key : {"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"})
+      if (f.has(key)) return f.integer(key, 0);
+  }
+  BRISK_ASSIGN(json j, read_genai(folder + "/genai_config.json"));
+  return Fields(folder + "/genai_config.json", j).integer("context_length", 0);
+}
+
 Result<std::string> read_generation(const std::string& folder, int64_t vocab, std::span<const int32_t> more_eos) {
   std::string path = folder + "/generation_config.json";
   if (!is_file(path)) path = folder + "/config.json";
-  BRISK_ASSIGN(json j, read_object(path));
+  json j = json::object();
+  if (!is_file(path)) {
+    path = folder + "/genai_config.json";
+    BRISK_ASSIGN(j, read_genai(path));
+  } else {
+    BRISK_ASSIGN(j, read_object(path));
+  }
   Fields f(path, j);
   json out = json::object(), eos = json::array();
   auto add_eos = [&](const json& id) {

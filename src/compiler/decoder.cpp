@@ -1,0 +1,58 @@
+#include "compiler/decoder.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "compiler/evaluator.h"
+#include "convert/convert.h"
+
+namespace brisk {
+namespace {
+
+constexpr int64_t kContextUnknown = 4096;  // positions where neither file nor tables say how many
+constexpr const char* kFirstStepPass = "gather-before-head";
+
+Status to_step(Model& model, const CompileOptions& o, const Backend& backend, std::map<std::string, std::string>& record,
+               std::vector<std::string>& notes) {
+  Graph source = model.functions.at("main");
+  auto small = make_evaluator(backend.registry, backend.device, backend.context);
+  auto whole = make_evaluator(backend.registry, backend.device, backend.context, /*with_passes=*/true);
+  PassContext context{backend.registry, small.get()};
+  PipelineOptions normalise;
+  normalise.disabled = o.passes.disabled;
+  normalise.until = kFirstStepPass;
+  BRISK_ASSIGN(auto passes, run_pipeline(source, context, normalise));
+  auto converted = convert_decoder(source, model.max_context, *small, *whole);
+  if (!converted.ok()) {
+    if (converted.error().kind != ErrorKind::kUnsupported) return std::move(converted).error();
+    record["decoder"] = "not converted: " + converted.error().message;
+    notes.push_back("runs as a plain function, not as a generative engine: " + converted.error().message);
+    log(LogLevel::kInfo, notes.back());
+    model.max_context = 0;
+    return {};
+  }
+  if (model.max_context == 0 && converted->limit > kContextUnknown)
+    notes.push_back("no file says how many positions the model was made for; taken are " + std::to_string(kContextUnknown));
+  model.max_context = std::min(converted->limit, model.max_context > 0 ? model.max_context : kContextUnknown);
+  char difference[32];
+  std::snprintf(difference, sizeof difference, "%.1e", converted->difference);
+  record["decoder"] = "converted; checked against its source: " + std::string(difference) + " of the largest logit";
+  log(LogLevel::kInfo, "decoder " + record["decoder"]);
+  model.functions.erase("main");
+  model.functions.emplace("step", std::move(converted->step));
+  return {};
+}
+
+}  // namespace
+
+Status convert_to_step(Model& model, const CompileOptions& o, const Backend& backend, std::map<std::string, std::string>& record,
+                       std::vector<std::string>& notes) {
+  auto main = model.functions.find("main");
+  if (main == model.functions.end()) return {};
+  bool wanted = o.generative && !o.passes.disabled.count(kConvertDecoder) && may_be_decoder(main->second);
+  if (wanted) return to_step(model, o, backend, record, notes);
+  model.max_context = 0;
+  return {};
+}
+
+}  // namespace brisk
