@@ -1,5 +1,6 @@
 #include "compiler/compile.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "compiler/calibration.h"
@@ -7,6 +8,23 @@
 #include "compiler/evaluator.h"
 
 namespace brisk {
+
+namespace {
+
+// What each pass did and left alone, for `brisk inspect`: "pass.main.03 fold-shapes" -> "42 rewrites, 124 nodes left".
+void record_passes(const std::string& function, const std::vector<PassReport>& passes, std::map<std::string, std::string>& record) {
+  constexpr size_t kReasons = 8;  // a model of many layers repeats itself
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const PassReport& p = passes[i];
+    if (p.rewrites == 0 && p.missed.empty()) continue;
+    std::string what = std::to_string(p.rewrites) + " rewrites, " + std::to_string(p.nodes) + " nodes left";
+    for (size_t k = 0; k < std::min(kReasons, p.missed.size()); ++k) what += "; " + p.missed[k];
+    if (p.missed.size() > kReasons) what += "; and " + std::to_string(p.missed.size() - kReasons) + " more";
+    record["pass." + function + "." + (i < 10 ? "0" : "") + std::to_string(i) + " " + p.name] = std::move(what);
+  }
+}
+
+}  // namespace
 
 Result<EngineContent> compile(Model model, const CompileOptions& options, const Backend& backend, CompileReport* report) {
   CompileOptions o = options;
@@ -37,6 +55,7 @@ Result<EngineContent> compile(Model model, const CompileOptions& options, const 
     auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
     PassContext context{backend.registry, evaluator.get()};
     BRISK_ASSIGN(auto passes, run_pipeline(graph, context, o.passes));
+    record_passes(name, passes, record);
     r.passes.insert(r.passes.end(), passes.begin(), passes.end());
     auto choose = [&](const ProblemDesc& p) { return backend.registry.best(p); };
     BRISK_TRY(lower(graph, name, choose, content, [&](int64_t done, int64_t total) {

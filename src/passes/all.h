@@ -31,6 +31,8 @@ Result<int> recognize_rotary(Graph&, PassContext&);
 // Rows that see no key: zeros, where the graph may have had NaN (a mask of -inf without the exporters' IsNaN) or,
 // where a finite number was put in place of scores, some mean of values. Nobody may rely on such rows.
 Result<int> recognize_attention(Graph&, PassContext&);
+// Leaves: Slice and Split of packed projections on [B, S, width], along the last axis, heads seen and moved afterwards.
+Result<int> simplify_selection(Graph&, PassContext&);
 // For those and for Attention of the file itself. Leaves: k, v with their own number of heads (no repetition); a past
 // joined along places as operands 4, 5 and the joined values as results 1, 2, [B, kv, past + S, d]; no Expand of the mask;
 // where q, k and v were [B, S, H d] with heads moved in front: operands of rank 3, {heads, kv_heads} set, result [B, S, H d],
@@ -42,6 +44,8 @@ Result<int> fold_channel_arithmetic(Graph&, PassContext&);
 Result<int> expand_batch_norm(Graph&, PassContext&);
 Result<int> fuse_conv_epilogue(Graph&, PassContext&);
 Result<int> fuse_linear_activation(Graph&, PassContext&);
+// Leaves: Split of a Linear's last axis where parts were taken out of each head (GPT-NeoX); the weight's rows are permuted.
+Result<int> order_packed_rows(Graph&, PassContext&);
 // Leaves: Linear on [..., K] where the file had Reshape to [rows, K], a product and Reshape back (GPT-2's Conv1D).
 Result<int> linear_on_all_axes(Graph&, PassContext&);
 Result<int> recognize_silu(Graph&, PassContext&);

@@ -35,49 +35,98 @@ bool reads_one_dim(const Graph& g, const Node& n) {
   return s && s->input == n.inputs[0] && s->axis == a.start;
 }
 
-// Is this what canonical() would make? `r` knows the makers of operands.
-bool is_canonical(const Round& r, const Node& n) {
+bool is_canonical_value(const Round& r, ValueId v, int depth);
+
+// Is this what canonical() would make?
+bool is_canonical(const Round& r, const Node& n, int depth = 0) {
   if (reads_one_dim(r.g, n)) return true;
-  if (n.op != OpId::kConcat && n.op != OpId::kSqueeze) return false;
-  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) {
-    const Node* p = r.index.producer(v);
-    return p ? reads_one_dim(r.g, *p) : r.g.constant(v) != nullptr;
-  });
+  if (n.op != OpId::kConcat && n.op != OpId::kSqueeze && n.op != OpId::kAdd && n.op != OpId::kMul) return false;
+  return std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId v) { return is_canonical_value(r, v, depth + 1); });
+}
+bool is_canonical_value(const Round& r, ValueId v, int depth) {
+  if (r.g.constant(v)) return true;
+  const Node* p = depth < 6 ? r.index.producer(v) : nullptr;
+  return p && is_canonical(r, *p, depth);
 }
 
-// A vector or scalar of dims as a Concat of single dims of inputs and of constants.
+// A dim as constant + sum of coefficient * symbol of inputs.
+struct Sum {
+  int64_t constant = 0;
+  std::vector<std::pair<int64_t, Source>> terms;
+};
+std::optional<Sum> sum_of(const Graph& g, const Dim& d) {
+  std::vector<std::string> names;
+  d.collect_symbols(names);
+  auto at = [&](const std::string& one) { return d.evaluate([&](const std::string& s) -> std::optional<int64_t> { return s == one; }); };
+  auto zero = at("");
+  if (!zero || names.size() > 4) return std::nullopt;
+  Sum s{*zero, {}};
+  Dim again = *zero;
+  for (auto& name : names) {
+    auto value = at(name);
+    auto from = source_of(g, name);
+    if (!value || !from) return std::nullopt;
+    s.terms.emplace_back(*value - *zero, *from);
+    again = again + Dim(*value - *zero) * Dim::symbol(name);
+  }
+  return again == d ? std::optional(std::move(s)) : std::nullopt;
+}
+
+ShapeAttrs one_dim(const Source& s) {
+  ShapeAttrs a;
+  a.start = s.axis;
+  a.end = s.axis + 1;
+  return a;
+}
+
+// The sum as i64 [1].
+Result<ValueId> add_sum(Round& r, const Node& root, const Sum& s) {
+  ValueId sum = kNoValue;
+  for (auto& [factor, from] : s.terms) {
+    BRISK_ASSIGN(ValueId v, r.add(root, OpId::kShape, one_dim(from), {from.input}));
+    if (factor != 1) {
+      ValueId k = r.add_ints({factor});
+      BRISK_ASSIGN(v, r.add(root, OpId::kMul, NoAttrs{}, {v, k}));
+    }
+    if (sum < 0) sum = v;
+    else {
+      BRISK_ASSIGN(sum, r.add(root, OpId::kAdd, NoAttrs{}, {sum, v}));
+    }
+  }
+  if (s.constant == 0) return sum;
+  ValueId k = r.add_ints({s.constant});
+  return r.add(root, OpId::kAdd, NoAttrs{}, {sum, k});
+}
+
+// A vector or scalar of dims as a Concat of sums of single dims of inputs, and of constants.
 Status canonical(Round& r, Node& n) {
   Graph& g = r.g;
   if (n.outputs.size() != 1 || n.outputs[0] < 0 || !op_def(n.op).foldable() || is_canonical(r, n)) return {};
   const Type t = type_of(g, n.outputs[0]);
-  if (t.dtype != DType::kI64 || !t.ranked || t.rank() > 1 || !t.elements || t.elements->empty()) return {};
-  std::vector<std::optional<Source>> from;
+  if (t.dtype != DType::kI64 || !t.ranked || t.rank() > 1 || !t.elements || t.elements->empty() || t.elements->size() > kMaxRank) return {};
+  std::vector<Sum> sums;
   for (const Dim& d : *t.elements) {
-    auto symbol = d.as_symbol();
-    from.push_back(symbol ? source_of(g, *symbol) : std::nullopt);
-    if (!d.is_constant() && !from.back()) return {};
+    auto s = sum_of(g, d);
+    if (!s) return {};
+    sums.push_back(std::move(*s));
   }
-  if (std::none_of(from.begin(), from.end(), [](auto& s) { return s.has_value(); })) return {};  // numbers: folding's
-  auto shape_attrs = [](const Source& s) {
-    ShapeAttrs a;
-    a.start = s.axis;
-    a.end = s.axis + 1;
-    return a;
-  };
-  if (t.rank() == 1 && t.elements->size() == 1) return r.replace(n, OpId::kShape, shape_attrs(*from[0]), {from[0]->input});
+  auto is_number = [](const Sum& s) { return s.terms.empty(); };
+  if (std::all_of(sums.begin(), sums.end(), is_number)) return {};  // folding's
+  if (t.rank() == 1 && sums.size() == 1 && sums[0].constant == 0 && sums[0].terms.size() == 1 && sums[0].terms[0].first == 1)
+    return r.replace(n, OpId::kShape, one_dim(sums[0].terms[0].second), {sums[0].terms[0].second.input});
   std::vector<ValueId> parts;
   std::vector<int64_t> numbers;
   auto flush = [&] {
     if (!numbers.empty()) parts.push_back(r.add_ints(numbers));
     numbers.clear();
   };
-  for (size_t i = 0; i < from.size(); ++i) {
-    if (!from[i]) {
-      numbers.push_back(*(*t.elements)[i].constant());
+  for (const Sum& s : sums) {
+    if (is_number(s)) {
+      numbers.push_back(s.constant);
       continue;
     }
     flush();
-    BRISK_ASSIGN(ValueId dim, r.add(n, OpId::kShape, shape_attrs(*from[i]), {from[i]->input}));
+    BRISK_ASSIGN(ValueId dim, add_sum(r, n, s));
     parts.push_back(dim);
   }
   flush();

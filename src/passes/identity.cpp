@@ -77,6 +77,12 @@ Result<int> remove_identity(Graph& g, PassContext& c) {
       if (first && widens(type_of(g, first->inputs[0]).dtype, type_of(g, n.inputs[0]).dtype))
         return r.replace(n, OpId::kCast, n.attrs, {first->inputs[0]});
     }
+    // A product over one element is no sum: positions times frequencies, as optimum writes it.
+    if (n.op == OpId::kMatMul) {
+      const Type &a = type_of(g, n.inputs[0]), &b = type_of(g, n.inputs[1]);
+      if (a.ranked && b.ranked && a.rank() >= 2 && b.rank() >= 2 && a.shape.back() == Dim(1) && b.shape[b.shape.size() - 2] == Dim(1))
+        return r.replace(n, OpId::kMul, NoAttrs{}, n.inputs);
+    }
     // A part without elements (an empty past) adds nothing.
     if (n.op == OpId::kConcat && n.inputs.size() > 1 && type_of(g, n.outputs[0]).ranked) {
       auto axis = normalize_axis(std::get<AxisAttrs>(n.attrs).axis, type_of(g, n.outputs[0]).rank());

@@ -13,6 +13,8 @@ namespace brisk {
 struct PassContext {
   const Registry& registry;         // what kernels exist: a fusion without a kernel is not made
   Evaluator* evaluator = nullptr;   // for folding
+  // What the running pass made of which node, and what it tried and left alone, with the reason.
+  std::vector<std::string> fired = {}, missed = {};
 };
 
 struct Pass {
@@ -26,6 +28,7 @@ struct PassReport {
   int rewrites = 0;
   int64_t nodes = 0;   // after the pass
   double ms = 0;
+  std::vector<std::string> fired, missed;  // "node '/layer.0/MatMul_1' is Attention now", "... not fused: the mask ..."
 };
 
 struct PipelineOptions {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/log.h"
 #include "passes/all.h"
 #include "passes/pass.h"
 
@@ -19,10 +20,14 @@ constexpr Pass kPipeline[] = {
     {"recognize-activation", "Gelu, HardSwish and Mish out of their parts", passes::recognize_activation},
     {"recognize-rotary", "rotary embedding out of slices, negations and tables", passes::recognize_rotary},
     {"recognize-attention", "softmax(q k^T scale + mask) v becomes one Attention", passes::recognize_attention},
+    {"simplify-selection", "slices and splits come before views and transposes, and slices of a whole are one Split", passes::simplify_selection},
     {"absorb-into-attention", "grouped heads, past, broadcast masks and the order of heads are Attention's", passes::absorb_into_attention},
     {"merge-common", "equal nodes on equal operands become one", passes::merge_common},
     {"matmul-to-linear", "MatMul and Gemm by a constant matrix become Linear on packed weights", passes::matmul_to_linear},
+    {"fuse-bias", "a constant row added to a Linear becomes its bias", passes::fuse_bias},
     {"linear-on-all-axes", "Linear of a view that joins leading axes reads the value itself", passes::linear_on_all_axes},
+    {"order-packed-rows", "q, k and v packed within heads lie side by side in the product's weight", passes::order_packed_rows},
+    {"simplify-movement", "views and transposes cancel or merge", passes::simplify_movement},
     {"fold-batch-norm", "BatchNorm after a convolution or Linear moves into its weights", passes::fold_batch_norm},
     {"fold-channel-arithmetic", "so do constants per channel that its result is multiplied by or added to", passes::fold_channel_arithmetic},
     {"expand-batch-norm", "what is left of BatchNorm is a product and a sum", passes::expand_batch_norm},
@@ -31,7 +36,6 @@ constexpr Pass kPipeline[] = {
     {"fuse-rope", "rotary embedding of q and k moves into attention", passes::fuse_rope},
     {"merge-qkv", "the q, k and v projections become one Linear", passes::merge_qkv},
     {"fuse-gated-mlp", "Silu(gate) * up becomes one Linear with interleaved rows", passes::fuse_gated_mlp},
-    {"fuse-bias", "a constant row added to a Linear becomes its bias", passes::fuse_bias},
     {"merge-projections", "projections of one value for Attention become one Linear and a Split", passes::merge_projections},
     {"fuse-conv-epilogue", "residual and activation are a convolution's last act", passes::fuse_conv_epilogue},
     {"fuse-linear-activation", "so is the activation of a Linear", passes::fuse_linear_activation},
@@ -77,11 +81,15 @@ Result<std::vector<PassReport>> run_pipeline(Graph& g, PassContext& c, const Pip
   for (const Pass& p : kPipeline) {
     if (o.until == p.name) break;
     if (o.disabled.count(p.name)) continue;
+    c.fired.clear();
+    c.missed.clear();
     auto start = std::chrono::steady_clock::now();
     BRISK_ASSIGN(int rewrites, run_everywhere(p, g, c));
     BRISK_TRY(verify(g, p.name));
     std::chrono::duration<double, std::milli> ms = std::chrono::steady_clock::now() - start;
-    reports.push_back({p.name, rewrites, count(g), ms.count()});
+    for (auto* lines : {&c.fired, &c.missed})
+      for (auto& line : *lines) log(LogLevel::kVerbose, std::string(p.name) + ": " + line);
+    reports.push_back({p.name, rewrites, count(g), ms.count(), c.fired, c.missed});
     if (o.dump && (o.dump_after == "all" || o.dump_after == p.name)) o.dump(p.name, print(g));
   }
   return reports;

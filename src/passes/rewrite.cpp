@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "base/log.h"
 
 namespace brisk::passes {
 
@@ -43,6 +42,8 @@ Status Round::replace(Node& root, OpId op, Attrs attrs, std::vector<ValueId> in)
 
 Status Round::replace_with(Node& root, Node n) {
   BRISK_TRY(infer_node(g, n));
+  const bool computes = !op_def(n.op).is(kView | kMovement) && n.op != OpId::kShape;
+  if (computes && n.op != root.op) context.fired.push_back(std::string(op_name(root.op)) + " '" + root.name + "' is " + op_name(n.op) + " now");
   root = std::move(n);
   ++changed_;
   return {};
@@ -78,7 +79,7 @@ bool Round::bypass(Node& root, ValueId v) {
 }
 
 void Round::missed(const Node& n, const std::string& what, const std::string& why) {
-  if (log_enabled(LogLevel::kVerbose)) log(LogLevel::kVerbose, what + ": node '" + n.name + "' not fused: " + why);
+  missed_.push_back(what + ": node '" + n.name + "' not fused: " + why);
 }
 
 Result<int> Round::finish() {
@@ -114,7 +115,9 @@ Result<int> until_stable(Graph& g, PassContext& c, const std::function<Status(Ro
       if (!r.gone(g.nodes[i])) BRISK_TRY(step(r, g.nodes[i]));
     BRISK_ASSIGN(int changed, r.finish());
     total += changed;
-    if (changed == 0) break;
+    if (changed > 0) continue;
+    c.missed.insert(c.missed.end(), r.misses().begin(), r.misses().end());
+    break;
   }
   return total;
 }

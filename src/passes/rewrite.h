@@ -80,17 +80,19 @@ class Round {
   // Every reader of `root`'s first result reads `v` instead, and `root` goes. Where the result is one of the graph's, the
   // node that makes `v` makes it under the result's name; where that cannot be, nothing happens and this is false.
   bool bypass(Node& root, ValueId v);
-  // A match that was tried and failed, for the log at level verbose.
+  // A match that was tried and failed: what the last round says goes into the report.
   void missed(const Node& n, const std::string& what, const std::string& why);
   bool gone(const Node& n) const { return !dead_.empty() && dead_[static_cast<size_t>(index.position(n))]; }
 
   // Puts the new nodes in, drops what is dead; the number of rewrites.
   Result<int> finish();
+  const std::vector<std::string>& misses() const { return missed_; }
 
  private:
   void rename_uses(ValueId from, ValueId to);
 
   int changed_ = 0;
+  std::vector<std::string> missed_;
   std::vector<std::vector<Node>> before_;
   std::vector<bool> dead_;
 };

@@ -129,6 +129,19 @@ Status unflatten(Round& r, Node& root, ValueId y, int64_t heads, int64_t size) {
   return r.replace(root, OpId::kTranspose, moved, {four});
 }
 
+// A norm of each head, after heads were moved: before.
+Status norm_before_move(Round& r, Node& n) {
+  Graph& g = r.g;
+  const Node* t = r.index.producer(n.inputs[0], OpId::kTranspose);
+  if (!t || n.outputs.size() != 1 || perm_of(g, *t) != kHeadsMoved || !last_axis(g, n.inputs[0], std::get<NormAttrs>(n.attrs).axis)) return {};
+  std::vector<ValueId> in = n.inputs;
+  in[0] = t->inputs[0];
+  TransposeAttrs moved;
+  moved.perm = kHeadsMoved;
+  BRISK_ASSIGN(ValueId y, r.add(n, n.op, n.attrs, std::move(in)));
+  return r.replace(n, OpId::kTranspose, moved, {y});
+}
+
 Status flat_rotary(Round& r, Node& n) {
   Graph& g = r.g;
   if (type_of(g, n.inputs[0]).rank() != 4) return {};
@@ -175,8 +188,13 @@ Result<int> absorb_into_attention(Graph& g, PassContext& c) {
     BRISK_ASSIGN(int n, until_stable(g, c, [part](Round& r, Node& n) { return n.op == OpId::kAttention ? part(r, n) : Status(); }));
     total += n;
   }
+  const size_t said = c.missed.size();
   for (bool again = true; again;) {
-    BRISK_ASSIGN(int rotary, until_stable(g, c, [](Round& r, Node& n) { return n.op == OpId::kRotaryEmbedding ? flat_rotary(r, n) : Status(); }));
+    c.missed.resize(said);
+    BRISK_ASSIGN(int rotary, until_stable(g, c, [](Round& r, Node& n) {
+      if (n.op == OpId::kRmsNorm || n.op == OpId::kLayerNorm) return norm_before_move(r, n);
+      return n.op == OpId::kRotaryEmbedding ? flat_rotary(r, n) : Status();
+    }));
     BRISK_ASSIGN(int attention, until_stable(g, c, [](Round& r, Node& n) { return n.op == OpId::kAttention ? flat_attention(r, n) : Status(); }));
     BRISK_ASSIGN(int moved, simplify_movement(g, c));
     total += rotary + attention + moved;

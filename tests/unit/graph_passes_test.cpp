@@ -460,5 +460,122 @@ TEST(GraphPasses, IdentitiesDisappear) {
   EXPECT_EQ(expect_same(m, wide.g, {{floats({8}, 1)}}, 0).nodes.size(), 1u);
 }
 
+// ---- selections -------------------------------------------------------------------------------------------------------------
+
+// Packed q, k, v within heads, heads moved in front, then taken apart: GPT-NeoX.
+TEST(GraphPasses, PackedHeadsBecomeOneProductAndOneSplit) {
+  for (bool by_slices : {true, false}) {
+    Machine m;
+    Net n;
+    ValueId x = n.input("x", kRows);
+    ValueId packed = n.add(kAdd, {n.add(kMatMul, {x, n.weight({8, 4 * 3 * 2}, 1)}), n.weight({24}, 2)});
+    ValueId heads = n.transpose(n.add(kReshape, {packed, n.ints({0, 0, 4, 6})}), {0, 2, 1, 3});
+    ValueId part[3];
+    for (int64_t i = 0; i < 3 && by_slices; ++i) part[i] = n.add(kSlice, {heads, n.ints({2 * i}), n.ints({2 * i + 2}), n.ints({-1})});
+    if (!by_slices) {
+      auto parts = n.g.add_node(kSplit, SliceAttrs{3, {2, 2, 2}}, {heads}, 3, "Split");
+      ASSERT_TRUE(parts.ok());
+      std::copy(parts->begin(), parts->end(), part);
+    }
+    ValueId p = n.softmax(n.add(kMatMul, {part[0], n.transpose(part[1], {0, 1, 3, 2})}));
+    ValueId y = n.transpose(n.add(kMatMul, {p, part[2]}), {0, 2, 1, 3});
+    n.g.outputs = {n.add(kReshape, {y, n.ints({0, 0, 8})})};
+    Graph after = expect_same(m, n.g, {{floats({2, 3, 8}, 1)}, {floats({1, 1, 8}, 1)}}, 3e-6);
+    auto count = ops(after);
+    EXPECT_EQ(after.nodes.size(), 3u) << print(after);
+    EXPECT_EQ(count[kLinear] + count[kSplit] + count[kAttention], 3);
+  }
+}
+
+TEST(GraphPasses, SelectionsOfHeadsAreSlicesOfTheLastAxis) {
+  Machine m;
+  Net n;  // Falcon: [B, S, 4 + 2, 2], the last two heads picked by index
+  ValueId x = n.input("x", {Dim::symbol("batch"), Dim::symbol("seq"), 12});
+  ValueId heads = n.add(kReshape, {x, n.ints({0, 0, 6, 2})});
+  ValueId q = n.add(kSlice, {heads, n.ints({0}), n.ints({-2}), n.ints({-2})});
+  ValueId k = n.add(kGather, {heads, n.ints({-2})}, AxisAttrs{2});
+  ValueId index = n.g.add_constant("five", make_constant(DType::kI64, {1, 1}, std::vector<int64_t>{5}));
+  ValueId v = n.add(kGatherND, {n.transpose(heads, {2, 0, 1, 3}), index}, AxisAttrs{0});
+  n.g.outputs = {n.add(kExp, {q}), n.add(kExp, {k}), n.add(kExp, {v})};
+  Graph after = expect_same(m, n.g, {{floats({2, 3, 12}, 1)}, {floats({1, 1, 12}, 1)}}, 0);
+  EXPECT_EQ(ops(after)[kSplit], 1) << print(after);
+  EXPECT_EQ(ops(after)[kSlice] + ops(after)[kGather] + ops(after)[kGatherND], 0) << print(after);
+}
+
+TEST(GraphPasses, SlicesThatOverlapOrLeaveSomethingOutStay) {
+  Machine m;
+  Net n;
+  ValueId x = n.input("x", kRows);
+  auto part = [&](int64_t from, int64_t to) { return n.add(kExp, {n.add(kSlice, {x, n.ints({from}), n.ints({to}), n.ints({2})})}); };
+  n.g.outputs = {part(0, 5), part(4, 8), part(0, 3)};
+  EXPECT_EQ(ops(expect_same(m, n.g, {{floats({2, 3, 8}, 1)}}, 0))[kSplit], 0);
+}
+
+// ---- quantised weights --------------------------------------------------------------------------------------------------------
+
+TEST(GraphPasses, QuantisedWeightsStayCodes) {
+  Machine m;
+  auto codes = [](DType t, const Dims& d) {
+    std::vector<int8_t> v;
+    for (int64_t i = 0; i < d.count(); ++i) v.push_back(static_cast<int8_t>(t == DType::kU8 ? (i * 29 + 7) % 127 : (i * 53 + i * i) % 255 - 127));
+    return make_constant(t, d, v);
+  };
+  struct Case {
+    DType type;
+    Dims codes, scale;
+    int64_t axis, block;
+    bool transposed, zero;
+    bool kept;
+  };
+  for (const Case& c : {Case{DType::kI8, {64, 6}, {}, 1, 0, false, false, true}, Case{DType::kI8, {64, 6}, {6}, 1, 0, false, false, true},
+                        Case{DType::kU8, {64, 6}, {6}, 1, 0, false, true, true}, Case{DType::kI8, {64, 6}, {2, 6}, 0, 32, false, true, true},
+                        Case{DType::kI8, {6, 64}, {6}, 0, 0, true, false, true}, Case{DType::kI8, {6, 64}, {6, 2}, 1, 32, true, false, true},
+                        Case{DType::kI8, {64, 6}, {64}, 0, 0, false, false, false}}) {
+    Net n;
+    ValueId x = n.input("x", {Dim::symbol("rows"), 64});
+    QuantAttrs a;
+    a.axis = c.axis;
+    a.block = c.block;
+    a.to = DType::kF32;
+    ValueId w = n.g.add_constant("codes", codes(c.type, c.codes));
+    std::vector<float> scale(static_cast<size_t>(c.scale.count()));
+    for (size_t i = 0; i < scale.size(); ++i) scale[i] = 0.01f + 0.003f * static_cast<float>(i % 5);
+    std::vector<ValueId> in = {w, n.g.add_constant("scale", make_constant(DType::kF32, c.scale, scale))};
+    if (c.zero) {
+      std::vector<int8_t> zero(scale.size());
+      for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<int8_t>(3 + i);
+      in.push_back(n.g.add_constant("zero", make_constant(c.type, c.scale, zero)));
+    }
+    ValueId wide = n.add(kDequantizeLinear, in, a);
+    n.g.outputs = {n.add(kMatMul, {x, c.transposed ? n.transpose(wide, {1, 0}) : wide})};
+    Graph after = expect_same(m, n.g, {{floats({3, 64}, 1)}, {floats({1, 64}, 2)}}, 2e-4);
+    ASSERT_EQ(after.nodes.size(), 1u) << print(after);
+    ASSERT_EQ(after.nodes[0].op, kLinear);
+    EXPECT_EQ(!after.constant(after.nodes[0].inputs[1])->encoding.plain(), c.kept) << print(after);
+  }
+}
+
+// ---- reports --------------------------------------------------------------------------------------------------------------------
+
+TEST(GraphPasses, ReportsSayWhyNot) {
+  Machine m;
+  Heads h;
+  Net& n = h.n;
+  ValueId p = n.softmax(n.add(kMatMul, {h.q, n.transpose(h.k, {0, 1, 3, 2})}));
+  n.g.outputs = {n.add(kMatMul, {p, h.v}), p};
+  auto reports = run_pipeline(n.g, m.context, {});
+  ASSERT_TRUE(reports.ok());
+  bool said = false;
+  for (const PassReport& r : *reports)
+    if (r.name == "recognize-attention") said = r.missed == std::vector<std::string>{"attention: node 'MatMul3' not fused: the probabilities are read elsewhere, too"};
+  EXPECT_TRUE(said);
+  Heads fused;
+  fused.n.g.outputs = {fused.n.add(kMatMul, {fused.n.softmax(fused.n.add(kMatMul, {fused.q, fused.n.transpose(fused.k, {0, 1, 3, 2})})), fused.v})};
+  reports = run_pipeline(fused.n.g, m.context, {});
+  ASSERT_TRUE(reports.ok());
+  for (const PassReport& r : *reports)
+    if (r.name == "recognize-attention") EXPECT_EQ(r.fired, std::vector<std::string>{"MatMul 'MatMul3' is Attention now"});
+}
+
 }  // namespace
 }  // namespace brisk
