@@ -243,10 +243,56 @@ struct SdpaAttrs {
   }
 };
 
+struct GridSampleAttrs {
+  std::string mode = "linear", padding = "zeros";  // linear, nearest, cubic; zeros, border, reflection
+  bool align_corners = false;  // -1 and 1 are the centres of the outer elements, else their outer edges
+  static constexpr const char* kName = "grid_sample";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("mode", s.mode), f("padding", s.padding), f("align_corners", s.align_corners);
+  }
+};
+
+struct RoiAttrs {  // RoiAlign, MaxRoiPool: [height, width] results of each region
+  int64_t height = 1, width = 1;
+  int64_t sampling = 0;  // points along each axis of a bin; 0: one for each element it covers
+  float scale = 1;       // of the regions' coordinates
+  bool half_pixel = false, max = false;
+  static constexpr const char* kName = "roi";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("height", s.height), f("width", s.width), f("sampling", s.sampling), f("scale", s.scale);
+    f("half_pixel", s.half_pixel), f("max", s.max);
+  }
+};
+
+struct NgramAttrs {  // TfIdfVectorizer
+  std::string mode = "TF";  // TF: counts; IDF: weights of what occurs; TFIDF: count times weight
+  int64_t min_length = 1, max_length = 1, max_skip = 0;
+  std::vector<int64_t> starts;   // in pool: of the 1-grams, 2-grams, ...
+  std::vector<int64_t> columns;  // of the result, one for each n-gram of the pool
+  std::vector<int64_t> pool;
+  std::vector<float> weights;    // of each column; none: 1
+  static constexpr const char* kName = "ngram";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("mode", s.mode), f("min_length", s.min_length), f("max_length", s.max_length), f("max_skip", s.max_skip);
+    f("starts", s.starts), f("columns", s.columns), f("pool", s.pool), f("weights", s.weights);
+  }
+};
+
+struct LinearAttentionAttrs {
+  int64_t heads = 0, kv_heads = 0;
+  float scale = 0;  // of what is read from the state; 0: 1 / sqrt(key size)
+  bool gated = false, delta = false;
+  static constexpr const char* kName = "linear_attention";
+  template <class S, class F> static void fields(S& s, F&& f) {
+    f("heads", s.heads), f("kv_heads", s.kv_heads), f("scale", s.scale), f("gated", s.gated), f("delta", s.delta);
+  }
+};
+
 // Everything a node can carry. A new struct is added here and nowhere else.
 using Attrs = std::variant<NoAttrs, AxisAttrs, ReduceAttrs, CastAttrs, TransposeAttrs, NormAttrs, LinearAttrs, GemmAttrs,
                            RopeAttrs, AttentionAttrs, PointwiseAttrs, AlphaBetaAttrs, WindowAttrs, ModeAttrs,
-                           ResizeAttrs, RecurrentAttrs, SliceAttrs, ShapeAttrs, QuantAttrs, LrnAttrs, SdpaAttrs>;
+                           ResizeAttrs, RecurrentAttrs, SliceAttrs, ShapeAttrs, QuantAttrs, LrnAttrs, SdpaAttrs,
+                           GridSampleAttrs, RoiAttrs, NgramAttrs, LinearAttentionAttrs>;
 
 std::string to_string(const Attrs& attrs);  // "{axis=1}"; "" where nothing differs from the default
 bool operator==(const Attrs& a, const Attrs& b);

@@ -122,4 +122,28 @@ Status infer_sdpa(InferContext& c) {
   return {};
 }
 
+Status infer_linear_attention(InferContext& c) {
+  const Type &q = c.in(0), &k = c.in(1), &v = c.in(2);
+  const auto& a = c.attrs<LinearAttentionAttrs>();
+  if (a.kv_heads < 1 || a.heads < 1 || a.heads % a.kv_heads != 0) return invalid(std::to_string(a.heads) + " heads over " + std::to_string(a.kv_heads) + " key heads");
+  if (a.gated != c.has(4)) return invalid(a.gated ? "a gated rule without a decay" : "a decay for a rule without one");
+  if (a.delta != c.has(5)) return invalid(a.delta ? "a delta rule without a rate" : "a rate for a rule without one");
+  for (int i : {0, 1, 2, 4, 5})
+    if (c.has(i) && c.in(i).ranked && c.in(i).rank() != 3) return invalid("operand " + std::to_string(i) + " is " + to_string(c.in(i)) + ", wanted rank 3");
+  Type& y = c.out();
+  y.dtype = q.dtype;
+  y.ranked = q.ranked && v.ranked;
+  auto divides = [](const Type& t, int64_t heads) {
+    auto n = t.ranked ? t.shape.back().constant() : std::nullopt;
+    return !n || *n % heads == 0;
+  };
+  if (!divides(q, a.heads) || !divides(k, a.kv_heads) || !divides(v, a.kv_heads)) return invalid("the heads do not divide the last axis");
+  Dim size = v.ranked ? Dim::floor_div(v.shape[2], a.kv_heads) : c.fresh("head");
+  if (y.ranked) y.shape = {q.shape[0], q.shape[1], Dim(a.heads) * size};
+  if (c.output_count() < 2) return {};
+  DType kept = c.has(3) ? c.in(3).dtype : q.dtype;
+  c.out(1) = Type{kept, true, {q.ranked ? q.shape[0] : c.fresh("batch"), a.kv_heads, q.ranked ? Dim::floor_div(q.shape[2], a.heads) : c.fresh("head"), size}, {}};
+  return {};
+}
+
 }  // namespace brisk::rules

@@ -91,4 +91,16 @@ Status infer_einsum(InferContext& c) {
   return too_many_axes(out.shape.size());
 }
 
+Status infer_det(InferContext& c) {
+  const Type& x = c.in(0);
+  Type& y = c.out();
+  y.dtype = x.dtype;
+  y.ranked = x.ranked;
+  if (!x.ranked) return {};
+  auto n = x.rank() < 2 ? std::nullopt : x.shape[x.shape.size() - 2].constant(), m = x.rank() < 2 ? n : x.shape.back().constant();
+  if (x.rank() < 2 || (n && m && *n != *m)) return invalid("x is " + to_string(x) + ", wanted square matrices");
+  y.shape.assign(x.shape.begin(), x.shape.end() - 2);
+  return {};
+}
+
 }  // namespace brisk::rules

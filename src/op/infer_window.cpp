@@ -42,10 +42,8 @@ Dim window_count(const WindowAttrs& a, size_t i, int64_t kernel, int64_t axes, c
 }  // namespace brisk
 
 namespace brisk::rules {
-namespace {
 
-// Lists that are given must have one number for each spatial axis; strides and dilations are positive.
-Status check(const WindowAttrs& a, size_t axes) {
+Status check_window(const WindowAttrs& a, size_t axes) {
   auto list = [&](const char* what, const std::vector<int64_t>& v, size_t n, int64_t lowest) -> Status {
     if (!v.empty() && v.size() != n) return invalid(std::string(what) + " has " + std::to_string(v.size()) + " numbers, wanted " + std::to_string(n));
     for (int64_t x : v)
@@ -57,6 +55,8 @@ Status check(const WindowAttrs& a, size_t axes) {
   BRISK_TRY(list("pads", a.pads, 2 * axes, INT32_MIN));
   return list("kernel", a.kernel, axes, 1);
 }
+
+namespace {
 
 Status positive(const Dim& d, size_t axis) {
   auto v = d.constant();
@@ -85,7 +85,7 @@ Status infer_window(InferContext& c) {
   if (!x.ranked) return {};
   if (x.rank() < 2) return invalid("x has rank " + std::to_string(x.rank()) + ", at least 2 wanted");
   size_t axes = static_cast<size_t>(x.rank()) - 2;
-  BRISK_TRY(check(a, axes));
+  BRISK_TRY(check_window(a, axes));
   if (w.ranked && w.rank() != x.rank()) return invalid("x has rank " + std::to_string(x.rank()) + ", the weight " + std::to_string(w.rank()));
   if (a.group < 1) return invalid("group is " + std::to_string(a.group));
   out.shape = {x.shape[0], w.ranked ? w.shape[0] : c.fresh("conv")};
@@ -127,7 +127,7 @@ Status infer_conv_transpose(InferContext& c) {
   if (!out.ranked) return {};
   if (x.rank() < 2 || w.rank() != x.rank()) return invalid("x has rank " + std::to_string(x.rank()) + ", the weight " + std::to_string(w.rank()));
   size_t axes = static_cast<size_t>(x.rank()) - 2;
-  BRISK_TRY(check(a, axes));
+  BRISK_TRY(check_window(a, axes));
   if (a.group < 1) return invalid("group is " + std::to_string(a.group));
   auto channels = x.shape[1].constant(), rows = w.shape[0].constant();
   if (channels && rows && *channels != *rows) return invalid("x has " + std::to_string(*channels) + " channels, the weight " + std::to_string(*rows));
@@ -159,7 +159,7 @@ Status infer_pool(InferContext& c) {
   if (x.ranked) {
     size_t axes = a.kernel.size();
     if (static_cast<size_t>(x.rank()) != axes + 2) return invalid("a window of " + std::to_string(axes) + " axes over x of rank " + std::to_string(x.rank()));
-    BRISK_TRY(check(a, axes));
+    BRISK_TRY(check_window(a, axes));
     out.shape = {x.shape[0], x.shape[1]};
     for (size_t i = 0; i < axes; ++i) {
       out.shape.push_back(window_count(a, i, a.kernel[i], static_cast<int64_t>(axes), x.shape[2 + i]));

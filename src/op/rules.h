@@ -17,16 +17,22 @@ Status infer_transpose(InferContext&), infer_concat(InferContext&), infer_slice(
     infer_tile(InferContext&), infer_pad(InferContext&);
 
 Status infer_gather(InferContext&), infer_gather_elements(InferContext&), infer_gather_nd(InferContext&),
-    infer_one_hot(InferContext&), infer_top_k(InferContext&), infer_non_zero(InferContext&), infer_compress(InferContext&);
+    infer_one_hot(InferContext&), infer_top_k(InferContext&), infer_non_zero(InferContext&), infer_compress(InferContext&),
+    infer_unique(InferContext&), infer_non_max_suppression(InferContext&), infer_tf_idf(InferContext&);
 
 Status infer_reduce(InferContext&), infer_arg(InferContext&);
 
-Status infer_matmul(InferContext&), infer_gemm(InferContext&), infer_matmul_integer(InferContext&), infer_einsum(InferContext&);
+Status infer_matmul(InferContext&), infer_gemm(InferContext&), infer_matmul_integer(InferContext&), infer_einsum(InferContext&),
+    infer_det(InferContext&);
 
 Status infer_conv(InferContext&), infer_conv_integer(InferContext&), infer_conv_transpose(InferContext&), infer_pool(InferContext&);
 
+Status infer_max_unpool(InferContext&), infer_col2im(InferContext&), infer_deform_conv(InferContext&), infer_grid_sample(InferContext&),
+    infer_roi(InferContext&);
+
 Status infer_recurrent(InferContext&), infer_quantize(InferContext&), infer_dequantize(InferContext&),
-    infer_dynamic_quantize(InferContext&), infer_resize(InferContext&), infer_sdpa(InferContext&);
+    infer_dynamic_quantize(InferContext&), infer_resize(InferContext&), infer_sdpa(InferContext&),
+    infer_linear_attention(InferContext&);
 
 Status infer_if(InferContext&), infer_loop(InferContext&);
 
@@ -47,5 +53,7 @@ std::optional<std::vector<int64_t>> constant_dims(const Shape& s);
 // Elements of a broadcast operand spread over `to` (constant, at most kMaxTrackedElements); nullopt if it cannot be.
 std::optional<std::vector<Dim>> spread_elements(const std::vector<Dim>& elements, const Shape& from, const Shape& to);
 Status too_many_axes(size_t rank);
+// Window lists that are given have one number for each of `axes` spatial axes, within bounds; strides and dilations are positive.
+Status check_window(const WindowAttrs& a, size_t axes);
 
 }  // namespace brisk::rules

@@ -17,7 +17,11 @@ void add_normalization(Registry& r);
 void add_recurrent(Registry& r);    // LSTM, GRU, RNN
 void add_quantization(Registry& r);
 void add_image(Registry& r);        // Resize
+void add_sampling(Registry& r);     // GridSample, RoiAlign, MaxRoiPool
+void add_windows(Registry& r);      // DeformConv, MaxUnpool, Col2Im
+void add_selection(Registry& r);    // Unique, NonMaxSuppression, TfIdfVectorizer
 void add_attention(Registry& r);    // ONNX's Attention and RotaryEmbedding
+void add_linear_attention(Registry& r);
 
 // Registers "ref.<Op>" for every problem of an operator.
 inline void add(Registry& r, OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&) = nullptr) {

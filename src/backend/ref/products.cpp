@@ -188,6 +188,41 @@ Status run_einsum(KernelContext&, const KernelArgs& k) {
   });
 }
 
+// Elimination with the largest pivot of each column.
+double determinant(std::vector<double>& a, int64_t n) {
+  double det = 1;
+  auto at = [&](int64_t i, int64_t j) -> double& { return a[static_cast<size_t>(i * n + j)]; };
+  for (int64_t c = 0; c < n; ++c) {
+    int64_t pivot = c;
+    for (int64_t i = c + 1; i < n; ++i)
+      if (std::fabs(at(i, c)) > std::fabs(at(pivot, c))) pivot = i;
+    if (at(pivot, c) == 0) return 0;
+    if (pivot != c) {
+      det = -det;
+      for (int64_t j = c; j < n; ++j) std::swap(at(c, j), at(pivot, j));
+    }
+    det *= at(c, c);
+    for (int64_t i = c + 1; i < n; ++i) {
+      double f = at(i, c) / at(c, c);
+      for (int64_t j = c; j < n; ++j) at(i, j) -= f * at(c, j);
+    }
+  }
+  return det;
+}
+
+Status run_det(KernelContext&, const KernelArgs& k) {
+  const TensorView &x = k.in[0], &y = k.out[0];
+  if (!is_float(x.dtype)) return no_dtype(x.dtype);
+  int64_t n = x.shape[x.shape.rank - 1];
+  if (x.shape[x.shape.rank - 2] != n) return invalid("Det: matrices of " + to_string(x.shape) + " are not square");
+  std::vector<double> a(static_cast<size_t>(n * n));
+  for (int64_t m = 0; m < y.count(); ++m) {
+    for (int64_t i = 0; i < n * n; ++i) a[static_cast<size_t>(i)] = load_number(x, m * n * n + i);
+    store_number(y, m, determinant(a, n));
+  }
+  return {};
+}
+
 }  // namespace
 
 void add_products(Registry& r) {
@@ -195,6 +230,7 @@ void add_products(Registry& r) {
   add_plain(r, OpId::kGemm, run_gemm);
   add_plain(r, OpId::kMatMulInteger, run_matmul_integer);
   add_plain(r, OpId::kEinsum, run_einsum);
+  add_plain(r, OpId::kDet, run_det);
 }
 
 }  // namespace brisk::ref

@@ -1,9 +1,11 @@
 // What the reference kernels share: element types by dtype, arithmetic types, odometers over shapes.
 #pragma once
+#include <cmath>
 #include <type_traits>
 
 #include "backend/ref/groups.h"
 #include "base/half.h"
+#include "base/int_of.h"
 
 namespace brisk::ref {
 
@@ -60,6 +62,18 @@ template <class F> Status dispatch_width(DType t, F&& f) {
     case 64: return f(Tag<uint64_t>{});
     default: return no_dtype(t);
   }
+}
+
+// One element of any number type or bool, widened; and back, integers cut toward zero.
+inline double load_number(const TensorView& v, int64_t i) {
+  if (v.dtype == DType::kF64) return v.as<double>()[i];
+  return is_float(v.dtype) ? static_cast<double>(load_float(v.data, v.dtype, i)) : static_cast<double>(load_int(v.data, v.dtype, i));
+}
+inline void store_number(const TensorView& v, int64_t i, double x) {
+  if (v.dtype == DType::kF64) v.as<double>()[i] = x;
+  else if (v.dtype == DType::kI64 || v.dtype == DType::kU64) v.as<int64_t>()[i] = int_of(x);
+  else if (v.dtype == DType::kI32 || v.dtype == DType::kU32) v.as<int32_t>()[i] = static_cast<int32_t>(int_of(x));
+  else store_float(v.data, v.dtype, i, static_cast<float>(is_float(v.dtype) ? x : std::trunc(x)));
 }
 
 // Row-major element strides of a shape.

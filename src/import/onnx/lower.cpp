@@ -198,6 +198,7 @@ LowerFn find_lowering(const std::string& domain, const std::string& op) {
     register_signal(t);
     register_contrib(t);
     register_trees(t);
+    register_vision(t);
     return t;
   }();
   auto it = table.find(domain.empty() ? op : domain + "::" + op);

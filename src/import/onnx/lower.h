@@ -126,6 +126,7 @@ void register_attention(LowerTable& t);
 void register_signal(LowerTable& t);
 void register_contrib(LowerTable& t);
 void register_trees(LowerTable& t);
+void register_vision(LowerTable& t);
 
 // "x = f(x)" helpers that several groups use.
 void lower_direct(Lower& l, OpId op);  // the row of the same operands and no attributes
