@@ -57,7 +57,13 @@ Result<EngineContent> compile(Model model, const CompileOptions& options, const 
     BRISK_ASSIGN(auto passes, run_pipeline(graph, context, o.passes));
     record_passes(name, passes, record);
     r.passes.insert(r.passes.end(), passes.begin(), passes.end());
-    auto choose = [&](const ProblemDesc& p) { return backend.registry.best(p); };
+    // In a step, what a row gets must not depend on the rows beside it.
+    auto choose = [&, ragged = name == "step"](const ProblemDesc& p) -> const KernelDesc* {
+      if (!ragged) return backend.registry.best(p);
+      for (const KernelDesc* k : backend.registry.candidates(p))
+        if (k->row_independent) return k;
+      return nullptr;
+    };
     BRISK_TRY(lower(graph, name, choose, content, [&](int64_t done, int64_t total) {
       progress("pack weights", static_cast<double>(done) / static_cast<double>(total));
     }));

@@ -1,5 +1,7 @@
 #include "convert/axes.h"
 
+#include <algorithm>
+
 namespace brisk::convert {
 namespace {
 
@@ -52,7 +54,8 @@ Result<Axes> axes_of(const Type& t, const DecoderIo& io) {
     }
   }
   // A leading axis of one in front of the tokens is a batch that is broadcast, or fixed.
-  if (a.token > 0 && t.shape[0].constant_or(0) == 1) a.role[0] = Role::kBatch;
+  bool named = std::find(a.role.begin(), a.role.end(), Role::kBatch) != a.role.end();
+  if (a.token > 0 && !named && t.shape[0].constant_or(0) == 1) a.role[0] = Role::kBatch;
   for (size_t i = 0; i < t.shape.size(); ++i)
     if (a.role[i] == Role::kOther) a.others.push_back(*t.shape[i].constant());
   return a;

@@ -16,6 +16,7 @@ class Tracer {
       if (!n) break;
       if (n->op == OpId::kIdentity) { v = n->inputs[0]; continue; }
       if (auto from = repeated(*n, repeat); from >= 0) { v = from; continue; }
+      if (auto from = one_head(*n); from >= 0) { v = from; continue; }
       if (n->op != OpId::kConcat || n->inputs.size() != 2 || !is_past(n->inputs[0])) break;
       const Type& t = g_.value(n->outputs[0]).type;
       int64_t axis = std::get<AxisAttrs>(n->attrs).axis;
@@ -49,6 +50,15 @@ class Tracer {
     return &g_.nodes[static_cast<size_t>(producer_[static_cast<size_t>(v)])];
   }
   bool is_view(OpId op) const { return op == OpId::kReshape || op == OpId::kUnsqueeze || op == OpId::kSqueeze; }
+
+  // x [b, 1, s, d] of a view as [b, s, d].
+  ValueId one_head(const Node& n) const {
+    if (!is_view(n.op)) return kNoValue;
+    const Type &x = g_.value(n.inputs[0]).type, &y = g_.value(n.outputs[0]).type;
+    bool same = x.ranked && y.ranked && x.rank() == 4 && y.rank() == 3 && x.shape[1] == Dim(1) && x.shape[0] == y.shape[0] &&
+                x.shape[2] == y.shape[1] && x.shape[3] == y.shape[2];
+    return same ? n.inputs[0] : kNoValue;
+  }
 
   // x of Reshape(Expand(view of x as [b, h, 1, s, d], [b, h, r, s, d]), [b, h * r, s, d]); kNoValue if it is none.
   ValueId repeated(const Node& join, int64_t& repeat) const {
@@ -104,7 +114,7 @@ Result<KvSource> kv_source(const Graph& g, const DecoderIo& io, const Node& n) {
   s.kv_heads = *read / k_repeat;
   const Type& fresh = g.value(s.k).type;
   const Dim tokens = Dim::symbol(kTokens);
-  if (!fresh.ranked || fresh.rank() != q.rank() || !(fresh.shape[flat ? 1 : 2] == tokens) || !(g.value(s.v).type.shape == fresh.shape))
+  if (!fresh.ranked || (fresh.rank() != 3 && fresh.rank() != 4) || !(fresh.shape[fresh.rank() == 3 ? 1 : 2] == tokens) || !(g.value(s.v).type.shape == fresh.shape))
     return unsupported("its keys " + to_string(k) + " are not those of the tokens, nor those behind a past");
   return s;
 }

@@ -8,7 +8,12 @@ using enum OpId;
 
 void gather(Lower& l) { l.set(0, l.gather(l.in(0), l.in(1), l.i("axis", 0))); }
 void gather_elements(Lower& l) { l.set(0, l.add(kGatherElements, AxisAttrs{l.i("axis", 0)}, l.inputs())); }
-void gather_nd(Lower& l) { l.set(0, l.add(kGatherND, AxisAttrs{l.i("batch_dims", 0)}, l.inputs())); }
+// Indices of one number pick along axis 0.
+void gather_nd(Lower& l) {
+  auto width = l.rank(l.in(1)).value_or(0) > 0 ? l.type(l.in(1)).shape.back().constant() : std::nullopt;
+  if (width == 1 && l.i("batch_dims", 0) == 0 && l.rank(l.in(0))) return l.set(0, l.gather(l.in(0), l.squeeze(l.in(1), {-1}), 0));
+  l.set(0, l.add(kGatherND, AxisAttrs{l.i("batch_dims", 0)}, l.inputs()));
+}
 
 template <OpId op> void scatter(Lower& l) {
   ModeAttrs a;
