@@ -12,9 +12,10 @@ namespace {
 constexpr int64_t kContextUnknown = 4096;  // positions where neither file nor tables say how many
 constexpr const char* kFirstStepPass = "gather-before-head";
 
-Status to_step(Model& model, const CompileOptions& o, const Backend& backend, std::map<std::string, std::string>& record,
-               std::vector<std::string>& notes) {
+// Normalising passes, then the conversion. `single`: see prepare_decoder.
+Result<DecoderConversion> try_conversion(const Model& model, const CompileOptions& o, const Backend& backend, bool single) {
   Graph source = model.functions.at("main");
+  BRISK_TRY(prepare_decoder(source, single));
   auto small = make_evaluator(backend.registry, backend.device, backend.context);
   auto whole = make_evaluator(backend.registry, backend.device, backend.context, /*with_passes=*/true);
   PassContext context{backend.registry, small.get()};
@@ -22,7 +23,14 @@ Status to_step(Model& model, const CompileOptions& o, const Backend& backend, st
   normalise.disabled = o.passes.disabled;
   normalise.until = kFirstStepPass;
   BRISK_ASSIGN(auto passes, run_pipeline(source, context, normalise));
-  auto converted = convert_decoder(source, model.max_context, *small, *whole);
+  return convert_decoder(source, model.max_context, *small, *whole);
+}
+
+Status to_step(Model& model, const CompileOptions& o, const Backend& backend, std::map<std::string, std::string>& record,
+               std::vector<std::string>& notes) {
+  auto converted = try_conversion(model, o, backend, false);
+  if (!converted.ok() && converted.error().kind == ErrorKind::kUnsupported)
+    if (auto again = try_conversion(model, o, backend, true); again.ok()) converted = std::move(again);
   if (!converted.ok()) {
     if (converted.error().kind != ErrorKind::kUnsupported) return std::move(converted).error();
     record["decoder"] = "not converted: " + converted.error().message;

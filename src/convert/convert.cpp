@@ -8,6 +8,14 @@ namespace brisk {
 
 bool may_be_decoder(const Graph& g) { return convert::is_candidate(g); }
 
+Status prepare_decoder(Graph& g, bool single) {
+  if (single)
+    for (ValueId v : g.inputs)
+      if (Type& t = g.value(v).type; t.ranked && !t.shape.empty()) t.shape[0] = 1;
+  auto io = convert::recognise(g);
+  return io.ok() ? Status() : Status(std::move(io).error());
+}
+
 Result<DecoderConversion> convert_decoder(const Graph& source, int64_t max_context, Evaluator& evaluator, Evaluator& whole) {
   using namespace convert;
   Graph g = source;

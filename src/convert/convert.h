@@ -18,6 +18,11 @@ struct DecoderConversion {
 // Worth trying: token ids go in, floats [batch, tokens, n] come out.
 bool may_be_decoder(const Graph& g);
 
+// Before any pass: inputs get shapes in the symbols batch, tokens and past, so that shape arithmetic is over nothing else.
+// `single`: batch is 1, for files that have written it into their reshapes while they declare any. kUnsupported: inputs or
+// results that no decoder has.
+Status prepare_decoder(Graph& g, bool single);
+
 // `source` has gone through the passes that recognise attention, rotary embedding and norms. `evaluator` runs single nodes,
 // `whole` whole graphs. kUnsupported: not a decoder that can be converted; the message names node and reason. kInternal:
 // it was converted, and the check failed.

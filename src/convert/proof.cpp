@@ -58,7 +58,9 @@ class Proof {
         return keeps_tokens(type(n_.inputs[0]), in_[0], type(n_.outputs[0]), out_[0], io_)
                    ? Status()
                    : unsupported("moves elements between tokens: " + to_string(type(n_.inputs[0])) + " to " + to_string(type(n_.outputs[0])));
-      case kTranspose: case kEmbedding: return {};
+      case kTranspose:
+        return in_[0].others.size() == out_[0].others.size() ? Status() : unsupported("moves a batch of one behind other axes");
+      case kEmbedding: return {};
       case kExpand: case kTile: return stretched();
       case kRmsNorm: case kLayerNorm: return inside(0, std::get<NormAttrs>(n_.attrs).axis, true);
       case kSoftmax: case kLogSoftmax: case kHardmax: return inside(0, std::get<AxisAttrs>(n_.attrs).axis);
