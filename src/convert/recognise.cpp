@@ -97,9 +97,8 @@ Result<DecoderIo> recognise(Graph& g) {
   BRISK_TRY(sort_results(g, io));
   int64_t rows = embedding_rows(g, io.ids);
   const std::string& name = g.value(io.logits).name;
-  if (rows == 0) return unsupported("input '" + g.value(io.ids).name + "' is not looked up in a constant table");
   if (!contains(name, "logits") && io.vocab != rows)
-    return unsupported("result '" + name + "' holds " + std::to_string(io.vocab) + " numbers a token, the vocabulary has " + std::to_string(rows));
+    return unsupported("result '" + name + "' holds " + std::to_string(io.vocab) + " numbers a token, the ids have " + std::to_string(rows));
   return io;
 }
 

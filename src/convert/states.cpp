@@ -112,10 +112,11 @@ Result<KvSource> kv_source(const Graph& g, const DecoderIo& io, const Node& n) {
     if ((s.past_k < 0) != (s.past_v < 0) || k_repeat != v_repeat) return unsupported("keys and values are kept in different ways");
   }
   s.kv_heads = *read / k_repeat;
-  const Type& fresh = g.value(s.k).type;
-  const Dim tokens = Dim::symbol(kTokens);
-  if (!fresh.ranked || (fresh.rank() != 3 && fresh.rank() != 4) || !(fresh.shape[fresh.rank() == 3 ? 1 : 2] == tokens) || !(g.value(s.v).type.shape == fresh.shape))
-    return unsupported("its keys " + to_string(k) + " are not those of the tokens, nor those behind a past");
+  auto of_tokens = [&](ValueId x) {
+    const Type& t = g.value(x).type;
+    return t.ranked && (t.rank() == 3 || t.rank() == 4) && t.shape[t.rank() == 3 ? 1 : 2] == Dim::symbol(kTokens);
+  };
+  if (!of_tokens(s.k) || !of_tokens(s.v)) return unsupported("its keys " + to_string(k) + " are not those of the tokens, nor those behind a past");
   return s;
 }
 
