@@ -118,16 +118,18 @@ struct AttentionAttrs {
   }
 };
 
-// A chain of pointwise operators as one loop: a little register program. Instruction i computes register
-// inputs + i from two earlier registers; registers [0, inputs) are the operands (each of the output's shape, or
-// broadcast to it), constants are operands of one element.
+// A chain of pointwise operators as one loop: a little register program (pointwise_program.h decodes it). Instruction i
+// computes register inputs + i from earlier registers; registers [0, inputs) are the operands, each broadcast to the
+// result's shape, constants being operands of one element. f16 and bf16 operands are f32 in their registers.
 struct PointwiseAttrs {
-  std::vector<std::string> ops;  // operator names, from the table's pointwise rows
-  std::vector<int64_t> a, b;     // registers; b = -1 for unary
-  std::vector<float> alpha, beta;  // attributes of parameterised unaries (LeakyRelu, Clip, ...); else 0
+  std::vector<std::string> ops;      // operator names, from the table's pointwise rows
+  std::vector<int64_t> a, b, c;      // registers; -1: not used; no c at all: none is
+  std::vector<float> alpha, beta;    // attributes of parameterised unaries (LeakyRelu, HardSigmoid, ...); else 0
+  std::vector<int64_t> to;           // Cast's DType, else 0; none at all: no Cast
+  DType result = DType::kF32;        // what the last register is stored as
   static constexpr const char* kName = "pointwise";
   template <class S, class F> static void fields(S& s, F&& f) {
-    f("ops", s.ops), f("a", s.a), f("b", s.b), f("alpha", s.alpha), f("beta", s.beta);
+    f("ops", s.ops), f("a", s.a), f("b", s.b), f("c", s.c), f("alpha", s.alpha), f("beta", s.beta), f("to", s.to), f("result", s.result);
   }
 };
 

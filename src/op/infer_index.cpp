@@ -121,4 +121,20 @@ Status infer_compress(InferContext& c) {
   return {};
 }
 
+Status infer_tree_ensemble(InferContext& c) {
+  const Type &x = c.in(0), &weights = c.in(4);
+  for (int i : {1, 2})
+    if (c.in(i).dtype != DType::kI64) return invalid("roots and nodes are i64, not " + to_string(c.in(i)));
+  for (int i : {3, 4})
+    if (c.in(i).dtype != x.dtype) return invalid("splits and weights are of x's type, not " + to_string(c.in(i)));
+  if (x.dtype != DType::kF32 && x.dtype != DType::kF64) return unsupported("trees over " + to_string(x));
+  Type& out = c.out();
+  out.dtype = x.dtype;
+  out.ranked = x.ranked && weights.ranked;
+  if (!out.ranked) return {};
+  if (x.rank() != 2 || weights.rank() != 2) return invalid("x is " + to_string(x) + ", weights " + to_string(weights) + ": rank 2 wanted");
+  out.shape = {x.shape[0], weights.shape[1]};
+  return {};
+}
+
 }  // namespace brisk::rules

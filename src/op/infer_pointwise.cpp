@@ -1,4 +1,5 @@
 // Shape rules of pointwise operators, with arithmetic on tracked elements for shape computations.
+#include "op/pointwise_program.h"
 #include "op/rules.h"
 
 namespace brisk::rules {
@@ -173,16 +174,11 @@ Status infer_where(InferContext& c) {
 }
 
 Status infer_pointwise(InferContext& c) {
-  const auto& p = c.attrs<PointwiseAttrs>();
-  size_t n = p.ops.size();
-  if (n == 0 || p.a.size() != n || p.b.size() != n || p.alpha.size() != n || p.beta.size() != n)
-    return internal("pointwise program is malformed");
-  for (size_t i = 0; i < n; ++i) {
-    auto limit = static_cast<int64_t>(c.input_count()) + static_cast<int64_t>(i);
-    if (p.a[i] < 0 || p.a[i] >= limit || p.b[i] < -1 || p.b[i] >= limit) return internal("pointwise register out of range");
-  }
+  std::vector<DType> operands;
+  for (int i = 0; i < c.input_count(); ++i) operands.push_back(c.in(i).dtype);
+  BRISK_TRY(decode_program(c.attrs<PointwiseAttrs>(), operands));
   Type& out = c.out();
-  out.dtype = c.in(0).dtype;
+  out.dtype = c.attrs<PointwiseAttrs>().result;
   for (int i = 0; i < c.input_count(); ++i) {
     out.ranked = out.ranked && c.in(i).ranked;
     if (!out.ranked) return {};

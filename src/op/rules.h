@@ -18,7 +18,7 @@ Status infer_transpose(InferContext&), infer_concat(InferContext&), infer_slice(
 
 Status infer_gather(InferContext&), infer_gather_elements(InferContext&), infer_gather_nd(InferContext&),
     infer_one_hot(InferContext&), infer_top_k(InferContext&), infer_non_zero(InferContext&), infer_compress(InferContext&),
-    infer_unique(InferContext&), infer_non_max_suppression(InferContext&), infer_tf_idf(InferContext&);
+    infer_unique(InferContext&), infer_non_max_suppression(InferContext&), infer_tf_idf(InferContext&), infer_tree_ensemble(InferContext&);
 
 Status infer_reduce(InferContext&), infer_arg(InferContext&);
 

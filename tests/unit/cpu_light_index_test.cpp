@@ -74,6 +74,21 @@ TEST(CpuLight, ElementsByPlace) {
   }
 }
 
+TEST(CpuLight, TreesWalkedDown) {
+  OpCheck check;
+  // Seven nodes of a full tree of depth 2, and one that is its own end at once.
+  std::vector<int64_t> children = {1, 2, 3, 4, 5, 6, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7};
+  for (int64_t comparison : {0, 1, 2, 3, 4, 5, 8, 11, -1})
+    for (DType t : {DType::kF32, DType::kF64}) {
+      std::vector<int64_t> nodes;
+      for (int64_t i = 0; i < 8; ++i) nodes.insert(nodes.end(), {i % 3, children[static_cast<size_t>(2 * i)], children[static_cast<size_t>(2 * i + 1)], comparison < 0 ? i : comparison});
+      TestTensor x = random_tensor(t, {5, 3}, 33), splits = random_tensor(t, {8}, 34), weights = random_tensor(t, {8, 2}, 35);
+      if (t == DType::kF32) x.view.as<float>()[4] = NAN;
+      for (const char* how : {"SUM", "MIN", "MAX"})
+        check(kTreeEnsemble, ModeAttrs{how, comparison, 4}, {x, ints({0, 7, 0, 1, 2, 0, 0, 0, 0, 5, 1}), tensor_of(DType::kI64, {8, 4}, nodes), splits, weights});
+    }
+}
+
 TEST(CpuLight, ResizesAsTheStandardSays) {
   OpCheck check;
   TestTensor none, x = random_tensor(DType::kF32, {2, 3, 7, 9}, 22);

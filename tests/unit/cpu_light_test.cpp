@@ -89,12 +89,16 @@ TEST(CpuLight, Casts) {
 TEST(CpuLight, FusedChains) {
   OpCheck check;
   // r0 x, r1 row, r2 scalar, r3 column: ((x + row) * scalar) -> Tanh -> - column -> Max(x)
-  PointwiseAttrs p{{"Add", "Mul", "Tanh", "Sub", "Max"}, {0, 4, 5, 6, 7}, {1, 2, -1, 3, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
+  PointwiseAttrs p{{"Add", "Mul", "Tanh", "Sub", "Max"}, {0, 4, 5, 6, 7}, {1, 2, -1, 3, 0}, {}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}};
   for (Dims s : {Dims{1, 1}, Dims{3, 7}, Dims{200, 3}, Dims{5, 1500}, Dims{2, 0}, Dims{130, 400}})
     check(kPointwise, p, {random_tensor(DType::kF32, s, 20), random_tensor(DType::kF32, {s[1]}, 21), random_tensor(DType::kF32, {}, 22), random_tensor(DType::kF32, {s[0], 1}, 23)});
   // A result that nobody reads, one that is read twice, an attribute.
-  PointwiseAttrs q{{"Exp", "LeakyRelu", "Mul"}, {0, 0, 2}, {-1, -1, 2}, {0, 0.25f, 0}, {0, 0, 0}};
+  PointwiseAttrs q{{"Exp", "LeakyRelu", "Mul"}, {0, 0, 2}, {-1, -1, 2}, {}, {0, 0.25f, 0}, {0, 0, 0}};
   check(kPointwise, q, {random_tensor(DType::kF32, {3, 5, 7}, 24)});
+  // Masks: (i < n) chooses, an integer becomes a float; stored as bf16.
+  PointwiseAttrs m{{"Less", "Cast", "Mul", "Where", "Not", "Where"}, {1, 1, 4, 3, 3, 7}, {2, -1, 0, 5, -1, 6}, {-1, -1, -1, 0, -1, 0}, {0, 0, 0, 0, 0, 0}, {0, 0, 0, 0, 0, 0},
+                   {0, static_cast<int64_t>(DType::kF32), 0, 0, 0, 0}, DType::kBF16};
+  check(kPointwise, m, {random_tensor(DType::kF16, {9, 130}, 25), random_tensor(DType::kI64, {130}, 26, 0, 9), random_tensor(DType::kI64, {9, 1}, 27, 0, 9)});
 }
 
 TEST(CpuLight, SoftmaxOverAnyAxis) {

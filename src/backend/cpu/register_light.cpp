@@ -4,29 +4,26 @@
 
 #include "backend/cpu/light.h"
 #include "backend/cpu/tile_program.h"
+#include "op/pointwise_program.h"
 
 namespace brisk::cpu {
 namespace {
 
 bool same(const PointwiseAttrs& a, const PointwiseAttrs& b) {
-  return a.ops == b.ops && a.a == b.a && a.b == b.b && a.alpha == b.alpha && a.beta == b.beta;
+  return a.ops == b.ops && a.a == b.a && a.b == b.b && a.c == b.c && a.alpha == b.alpha && a.beta == b.beta && a.to == b.to && a.result == b.result;
 }
 
 // The node as instructions; empty if an operator is not known.
-std::vector<TileInstruction> instructions(OpId op, const Attrs& attrs, size_t operands) {
+std::vector<TileInstruction> instructions(OpId op, const Attrs& attrs, std::span<const DType> operands) {
   std::vector<TileInstruction> code;
   if (op == OpId::kPointwise) {
-    const auto& p = std::get<PointwiseAttrs>(attrs);
-    for (size_t i = 0; i < p.ops.size(); ++i) {
-      auto id = op_from_name(p.ops[i]);
-      if (!id || !op_def(*id).is(kPointwise) || *id == OpId::kPointwise) return {};
-      TileInstruction t{*id, static_cast<int>(p.a[i]), static_cast<int>(p.b[i])};
-      t.alpha = p.alpha[i], t.beta = p.beta[i];
-      code.push_back(t);
-    }
+    auto steps = decode_program(std::get<PointwiseAttrs>(attrs), operands);
+    if (!steps.ok()) return {};
+    for (const PointwiseStep& s : *steps)
+      code.push_back({s.op, static_cast<int>(s.a), static_cast<int>(s.b), static_cast<int>(s.c), s.alpha, s.beta, s.type});
     return code;
   }
-  TileInstruction t{op, 0, operands > 1 ? 1 : -1, operands > 2 ? 2 : -1};
+  TileInstruction t{op, 0, operands.size() > 1 ? 1 : -1, operands.size() > 2 ? 2 : -1};
   if (auto* ab = std::get_if<AlphaBetaAttrs>(&attrs)) t.alpha = ab->alpha, t.beta = ab->beta;
   if (auto* m = std::get_if<ModeAttrs>(&attrs)) t.flag = m->flag;
   if (auto* c = std::get_if<CastAttrs>(&attrs)) t.to = c->to;
@@ -50,7 +47,7 @@ class ProgramCache {
     made.operands.clear();
     for (const TensorView& v : in) made.operands.push_back(v.dtype);
     made.attrs = attrs;
-    made.program = TileProgram::make(light_of_host(), made.operands, instructions(op, attrs, in.size()), result);
+    made.program = TileProgram::make(light_of_host(), made.operands, instructions(op, attrs, made.operands), result);
     return made.program.get();
   }
 
@@ -85,9 +82,7 @@ bool accepts_pointwise(const ProblemDesc& p) {
     if (!o.present) return false;
     operands.push_back(o.type.dtype);
   }
-  // As ref: each step of a chain in f32.
-  if (p.op == OpId::kPointwise && !all_f32(p)) return false;
-  auto code = instructions(p.op, *p.attrs, operands.size());
+  auto code = instructions(p.op, *p.attrs, operands);
   return TileProgram::make(light_of_host(), operands, code, p.outputs[0].dtype) != nullptr;
 }
 

@@ -4,14 +4,13 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "op/pointwise_program.h"
 
 namespace brisk::cpu {
 namespace {
 
 constexpr int64_t kSlotBytes = kTile * 8;
 constexpr double kThreadWork = 60'000;  // simple instructions of a chunk that is worth waking a thread
-
-DType register_type(DType t) { return t == DType::kF16 || t == DType::kBF16 ? DType::kF32 : t; }
 
 // What an instruction costs beside an addition.
 double cost_of(OpId op) {

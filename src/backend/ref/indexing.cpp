@@ -223,6 +223,48 @@ Status run_compress(KernelContext&, const KernelArgs& k) {
   });
 }
 
+// --- trees --------------------------------------------------------------------------------------------------------------
+
+template <class T> bool holds(int64_t comparison, T x, T split) {
+  if ((comparison & 8) && x != x) return true;
+  switch (comparison & 7) {
+    case 0: return x <= split;
+    case 1: return x < split;
+    case 2: return x >= split;
+    case 3: return x > split;
+    case 4: return x == split;
+    default: return x != split;
+  }
+}
+
+Status run_tree_ensemble(KernelContext&, const KernelArgs& k) {
+  const auto& a = k.get<ModeAttrs>();
+  const TensorView &x = k.in[0], &roots = k.in[1], &nodes = k.in[2], &y = k.out[0];
+  int64_t n = k.in[3].count(), features = x.shape[1], targets = y.shape[1];
+  if (nodes.count() != 4 * n || k.in[4].count() != n * targets) return invalid("TreeEnsemble: nodes, splits and weights differ in number");
+  return dispatch_float(x.dtype, [&]<class T>(Tag<T>) -> Status {
+    using A = Acc<T>;
+    for (int64_t r = 0; r < x.shape[0]; ++r)
+      for (int64_t t = 0; t < roots.count(); ++t) {
+        int64_t at = roots.as<int64_t>()[t];
+        for (int64_t step = 0; step <= a.flag; ++step) {
+          if (at < 0 || at >= n) return outside("TreeEnsemble: nodes", at, n);
+          if (step == a.flag) break;
+          const int64_t* node = nodes.as<int64_t>() + 4 * at;
+          if (node[0] < 0 || node[0] >= features) return outside("TreeEnsemble: features", node[0], features);
+          at = holds<A>(node[3], static_cast<A>(x.as<T>()[r * features + node[0]]), static_cast<A>(k.in[3].as<T>()[at])) ? node[1] : node[2];
+        }
+        for (int64_t i = 0; i < targets; ++i) {
+          A w = static_cast<A>(k.in[4].as<T>()[at * targets + i]), have = t ? static_cast<A>(y.as<T>()[r * targets + i]) : A(0);
+          A joined = !t ? w : a.mode == "MIN" ? std::min(have, w) : a.mode == "MAX" ? std::max(have, w) : have + w;
+          y.as<T>()[r * targets + i] = static_cast<T>(joined);
+        }
+      }
+    if (roots.count() == 0 && y.bytes()) std::memset(y.data, 0, static_cast<size_t>(y.bytes()));
+    return {};
+  });
+}
+
 }  // namespace
 
 void add_indexing(Registry& r) {
@@ -235,6 +277,7 @@ void add_indexing(Registry& r) {
   add_plain(r, OpId::kTopK, run_top_k);
   add_plain(r, OpId::kNonZero, run_non_zero);
   add_plain(r, OpId::kCompress, run_compress);
+  add_plain(r, OpId::kTreeEnsemble, run_tree_ensemble);
 }
 
 }  // namespace brisk::ref

@@ -7,6 +7,7 @@
 
 #include "backend/ref/util.h"
 #include "base/int_of.h"
+#include "op/pointwise_program.h"
 
 namespace brisk::ref {
 namespace {
@@ -327,39 +328,75 @@ Status run_where(KernelContext&, const KernelArgs& k) {
 
 // --- fused chains -----------------------------------------------------------------------------------------------------
 
-float chain_op(OpId op, float a, float b, float alpha, float beta) {
-  const OpDef& d = op_def(op);
-  if (d.min_inputs == 1) return is_any_unary(op) ? any_unary<float>(op, a, alpha) : unary<float>(op, a, alpha, beta);
-  return arithmetic<float>(op, a, b, false);
+// A register: floats in f, integers and bools in i.
+struct Cell {
+  float f = 0;
+  int64_t i = 0;
+};
+
+template <class A> bool compared(OpId op, A a, A b) {
+  switch (op) {
+    case OpId::kEqual: return a == b;
+    case OpId::kLess: return a < b;
+    case OpId::kLessOrEqual: return a <= b;
+    case OpId::kGreater: return a > b;
+    default: return a >= b;
+  }
+}
+
+Cell chain_step(const PointwiseStep& s, Cell a, Cell b, Cell c) {
+  bool one = op_def(s.op).min_inputs == 1;
+  if (s.op == OpId::kWhere) return a.i ? b : c;
+  if (s.op == OpId::kCast) {
+    if (s.in == DType::kF32 && s.type == DType::kF32) return a;
+    if (s.in == DType::kF32 && s.type == DType::kBool) return {0, a.f != 0};
+    int64_t v = s.in == DType::kF32 ? int_of(static_cast<double>(a.f)) : a.i;
+    if (s.type == DType::kF32) return {static_cast<float>(v), 0};
+    return {0, s.type == DType::kBool ? int64_t{v != 0} : s.type == DType::kI32 ? int64_t{static_cast<int32_t>(v)} : v};
+  }
+  if (s.op == OpId::kIsNaN) return {0, std::isnan(a.f)};
+  if (s.type == DType::kBool && s.in != DType::kBool) return {0, s.in == DType::kF32 ? compared(s.op, a.f, b.f) : compared(s.op, a.i, b.i)};
+  if (s.in == DType::kBool) {
+    switch (s.op) {
+      case OpId::kNot: return {0, !a.i};
+      case OpId::kAnd: return {0, a.i && b.i};
+      case OpId::kOr: return {0, a.i || b.i};
+      case OpId::kXor: return {0, a.i != b.i};
+      default: return {0, a.i == b.i};
+    }
+  }
+  if (s.in == DType::kF32) {
+    if (!one) return {arithmetic<float>(s.op, a.f, b.f, false), 0};
+    return {is_any_unary(s.op) ? any_unary<float>(s.op, a.f, s.alpha) : unary<float>(s.op, a.f, s.alpha, s.beta), 0};
+  }
+  if (s.in == DType::kI32) {
+    auto x = static_cast<int32_t>(a.i), y = static_cast<int32_t>(b.i);
+    return {0, one ? any_unary<int32_t>(s.op, x, 0) : arithmetic<int32_t>(s.op, x, y, false)};
+  }
+  return {0, one ? any_unary<int64_t>(s.op, a.i, 0) : arithmetic<int64_t>(s.op, a.i, b.i, false)};
 }
 
 Status run_chain(KernelContext&, const KernelArgs& k) {
-  const auto& p = k.get<PointwiseAttrs>();
-  std::vector<OpId> ops;
-  for (const std::string& name : p.ops) {
-    auto id = op_from_name(name);
-    if (!id || !op_def(*id).is(kPointwise)) return internal("pointwise chain names '" + name + "'");
-    ops.push_back(*id);
-  }
+  std::vector<DType> operands;
+  for (const TensorView& v : k.in) operands.push_back(v.dtype);
+  BRISK_ASSIGN(auto steps, decode_program(k.get<PointwiseAttrs>(), operands));
   size_t inputs = k.in.size();
+  const TensorView& y = k.out[0];
   std::vector<Dims> strides;
-  for (const TensorView& v : k.in) {
-    if (v.dtype != DType::kF32) return no_dtype(v.dtype);
-    strides.push_back(broadcast_strides(v.shape, k.out[0].shape));
-  }
-  const Dims& shape = k.out[0].shape;
-  Dims own = strides_of(shape);
-  std::vector<float> reg(inputs + ops.size());
-  for (int64_t i = 0, n = shape.count(); i < n; ++i) {
+  for (const TensorView& v : k.in) strides.push_back(broadcast_strides(v.shape, y.shape));
+  Dims own = strides_of(y.shape);
+  std::vector<Cell> reg(inputs + steps.size());
+  for (int64_t i = 0, n = y.count(); i < n; ++i) {
     for (size_t j = 0; j < inputs; ++j) {
       int64_t at = 0;
-      for (int d = 0; d < shape.rank; ++d) at += i / own[d] % shape[d] * strides[j][d];
-      reg[j] = k.in[j].as<float>()[at];
+      for (int d = 0; d < y.shape.rank; ++d) at += i / own[d] % y.shape[d] * strides[j][d];
+      if (is_float(operands[j])) reg[j].f = load_float(k.in[j].data, operands[j], at);
+      else reg[j].i = load_int(k.in[j].data, operands[j], at);
     }
-    for (size_t j = 0; j < ops.size(); ++j)
-      reg[inputs + j] = chain_op(ops[j], reg[static_cast<size_t>(p.a[j])], p.b[j] < 0 ? 0 : reg[static_cast<size_t>(p.b[j])],
-                                 p.alpha[j], p.beta[j]);
-    k.out[0].as<float>()[i] = reg.back();
+    auto at = [&](int64_t r) { return r < 0 ? Cell{} : reg[static_cast<size_t>(r)]; };
+    for (size_t j = 0; j < steps.size(); ++j) reg[inputs + j] = chain_step(steps[j], at(steps[j].a), at(steps[j].b), at(steps[j].c));
+    if (is_float(y.dtype)) store_float(y.data, y.dtype, i, reg.back().f);
+    else store_int(y.data, y.dtype, i, reg.back().i);
   }
   return {};
 }

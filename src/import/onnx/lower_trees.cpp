@@ -1,4 +1,4 @@
-// ai.onnx.ml tree ensembles: all trees of all rows walk down together, one level a step.
+// ai.onnx.ml tree ensembles.
 #include <algorithm>
 #include <cmath>
 
@@ -56,31 +56,18 @@ ValueId doubles(Lower& l, DType t, const std::vector<double>& v, const Dims& sha
   return l.constant_value(make_constant<float>(DType::kF32, shape, std::vector<float>(v.begin(), v.end())));
 }
 
-// [rows, trees, targets]: the leaf weights that each row reaches in each tree.
-ValueId walk(Lower& l, ValueId x, const Trees& t) {
+// [rows, targets]: the leaf weights that each row reaches, joined over the trees.
+ValueId walk(Lower& l, ValueId x, const Trees& t, const char* how) {
   DType real = l.dtype(x);
-  auto trees = static_cast<int64_t>(t.roots.size());
   auto nodes = static_cast<int64_t>(t.feature.size());
-  ValueId rows = l.shape_of(x, 0, 1), shape = l.concat({rows, l.i64({trees})}, 0);
-  ValueId at = l.add(kExpand, NoAttrs{}, {l.i64(t.roots), shape});
-  ValueId feature = l.i64(t.feature), yes = l.i64(t.when_true), no = l.i64(t.when_false), mode = l.i64(t.mode), nan = l.i64(t.nan_true);
-  ValueId split = doubles(l, real, t.split, {nodes});
-  bool one_mode = std::all_of(t.mode.begin(), t.mode.end(), [&](int64_t m) { return m == t.mode[0] || m == -1; });
+  bool one_mode = std::all_of(t.mode.begin(), t.mode.end(), [&](int64_t m) { return m == t.mode[0]; });
   bool any_nan = std::find(t.nan_true.begin(), t.nan_true.end(), 1) != t.nan_true.end();
-  static constexpr OpId kCompare[] = {kLessOrEqual, kLess, kGreaterOrEqual, kGreater, kEqual, kEqual};
-  for (int64_t d = 0; d < t.depth; ++d) {
-    ValueId value = l.add(kGatherElements, AxisAttrs{1}, {x, l.gather(feature, at, 0)}), bound = l.gather(split, at, 0);
-    ValueId hit = kNoValue;
-    for (int64_t m = 0; m < 6; ++m) {
-      if (one_mode ? t.mode[0] != m : std::find(t.mode.begin(), t.mode.end(), m) == t.mode.end()) continue;
-      ValueId c = l.binary(kCompare[m], value, bound);
-      if (m == 5) c = l.unary(kNot, c);
-      hit = hit == kNoValue ? c : l.add(kWhere, NoAttrs{}, {l.binary(kEqual, l.gather(mode, at, 0), l.i64_scalar(m)), c, hit});
-    }
-    if (any_nan) hit = l.binary(kOr, hit, l.binary(kAnd, l.unary(kIsNaN, value), l.cast(l.gather(nan, at, 0), DType::kBool)));
-    at = l.add(kWhere, NoAttrs{}, {hit, l.gather(yes, at, 0), l.gather(no, at, 0)});
-  }
-  return l.gather(doubles(l, real, t.weight, {nodes, t.targets}), at, 0);
+  std::vector<int64_t> records;
+  for (size_t i = 0; i < t.feature.size(); ++i)
+    records.insert(records.end(), {t.feature[i], t.when_true[i], t.when_false[i], t.mode[i] + (t.nan_true[i] ? 8 : 0)});
+  ModeAttrs a{how, one_mode && !any_nan && !t.mode.empty() ? t.mode[0] : -1, t.depth};
+  return l.add(kTreeEnsemble, a, {x, l.i64(t.roots), l.constant_value(make_constant<int64_t>(DType::kI64, {nodes, 4}, records)),
+                                  doubles(l, real, t.split, {nodes}), doubles(l, real, t.weight, {nodes, t.targets})});
 }
 
 // The first `inner` entries of t are decisions; leaf i follows as node inner + i.
@@ -99,10 +86,11 @@ bool settle(Lower& l, Trees& t, size_t inner, const std::vector<int64_t>& leaf_t
   return true;
 }
 
-void aggregate(Lower& l, ValueId weights, int64_t how, int64_t transform) {
-  static constexpr OpId kHow[] = {kReduceMean, kReduceSum, kReduceMin, kReduceMax};
+void aggregate(Lower& l, ValueId x, const Trees& t, int64_t how, int64_t transform) {
+  static constexpr const char* kHow[] = {"SUM", "SUM", "MIN", "MAX"};  // the first is the mean
   if (how < 0 || how > 3) return void(l.bad("aggregate_function " + std::to_string(how)));
-  ValueId y = l.reduce(kHow[how], weights, {1}, false);
+  ValueId y = walk(l, x, t, kHow[how]);
+  if (how == 0) y = l.binary(kDiv, y, doubles(l, l.dtype(x), {static_cast<double>(t.roots.size())}, {}));
   if (transform == 1) y = l.add(kSoftmax, AxisAttrs{-1}, {y});
   else if (transform == 2) y = l.unary(kSigmoid, y);
   else if (transform != 0) return void(l.refuse("post_transform " + std::to_string(transform)));
@@ -144,7 +132,7 @@ void tree_ensemble(Lower& l) {
   auto leaf_weight = reals(l, "leaf_weights");
   if (leaf_target.size() != leaf_weight.size()) return void(l.bad("leaf_targetids and leaf_weights differ in length"));
   if (!settle(l, t, inner, leaf_target, leaf_weight)) return;
-  aggregate(l, walk(l, l.in(0), t), l.i("aggregate_function", 1), l.i("post_transform", 0));
+  aggregate(l, l.in(0), t, l.i("aggregate_function", 1), l.i("post_transform", 0));
 }
 
 }  // namespace
