@@ -8,6 +8,7 @@ namespace brisk::passes {
 // Leaves: Linear on a weight with an Encoding (8 or 4 bits; one scale, one a row, or blocks of K), activations as they are.
 // Forms that Linear does not read are folded to f32 by fold_constants, with a warning.
 Result<int> keep_quantized_weights(Graph&, PassContext&);
+Result<int> sink_constants(Graph&, PassContext&);
 Result<int> fold_constants(Graph&, PassContext&);
 // Leaves: Reshape, Expand and Slice with constant operands wherever their result can be written so; what else is left of
 // shape arithmetic reads graph inputs only (Shape{a, a + 1} of the first input that has the symbol), never an intermediate.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr Pass kPipeline[] = {
     {"keep-quantized-weights", "DequantizeLinear of constant codes is the weight of the Linear that reads it", passes::keep_quantized_weights},
+    {"sink-constants", "constants that a block captures become its own", passes::sink_constants},
     {"fold-constants", "nodes whose operands are all constant become constants", passes::fold_constants},
     {"fold-shapes", "shape arithmetic over symbols ends in constants, or in dims of inputs", passes::fold_shapes},
     {"remove-identity", "nodes that change nothing disappear: x + 0, Cast to the same type, Expand to the own shape", passes::remove_identity},

@@ -297,5 +297,28 @@ TEST_F(CpuDense, Recurrent) {
           }
 }
 
+TEST_F(CpuDense, Integers) {
+  for (DType a : {DType::kU8, DType::kI8})
+    for (DType b : {DType::kU8, DType::kI8}) {
+      for (auto [m, k, n] : {std::tuple{1, 1, 1}, {5, 7, 33}, {70, 203, 65}, {13, 2000, 40}, {0, 3, 4}}) {
+        In x{{m, k}, false, a}, w{{k, n}, true, b};
+        check(OpId::kMatMulInteger, NoAttrs{}, {x, w});
+        check(OpId::kMatMulInteger, NoAttrs{}, {x, w, {{}, false, a}, {{}, true, b}});
+        check(OpId::kMatMulInteger, NoAttrs{}, {{{1, m, k}, false, a}, w, {{1}, false, a}, {{n}, true, b}});
+      }
+      struct Case { Dims x, w; WindowAttrs window; };
+      const Case cases[] = {{{1, 3, 9, 41}, {8, 3, 3, 3}, window({1, 1}, {1, 1}, {1, 1, 1, 1})},
+                            {{2, 10, 7, 6}, {33, 10, 1, 1}, window({1, 1}, {1, 1}, {0, 0, 0, 0})},
+                            {{1, 6, 17}, {4, 3, 4}, window({2}, {3}, {3, 1}, 2)},
+                            {{1, 5, 8, 9}, {5, 1, 3, 3}, window({2, 1}, {1, 1}, {1, 0, 1, 2}, 5)}};
+      for (const Case& c : cases) {
+        In x{c.x, false, a}, w{c.w, true, b};
+        check(OpId::kConvInteger, c.window, {x, w});
+        check(OpId::kConvInteger, c.window, {x, w, {{}, false, a}, {{}, true, b}});
+        check(OpId::kConvInteger, c.window, {x, w, {{}, false, a}, {{c.w[0]}, true, b}});
+      }
+    }
+}
+
 }  // namespace
 }  // namespace brisk

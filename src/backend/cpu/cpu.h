@@ -20,8 +20,9 @@ std::unique_ptr<Device> make_device();
 // Groups of kernels; add_kernels calls each once.
 void add_linear(Registry& registry);
 void add_decoder(Registry& registry);
-void add_dense(Registry& registry);      // and, of its own, add_recurrent
+void add_dense(Registry& registry);      // and, of its own, add_recurrent and add_integer
 void add_recurrent(Registry& registry);
+void add_integer(Registry& registry);
 
 // What a kernel of this backend works with. Only kernels that requires_isa has admitted may ask.
 struct Context {

@@ -115,6 +115,24 @@ struct FinishCall {
   int64_t ldy = 0;
 };
 
+// Ends of integer products: v = acc[r][j] + row_add[r] + column_add[j] + row_factor[r] * column_factor[j] (wrapping; what is
+// null is 0), stored as it is or as v * scale * column_scale[j] + row_bias[r] + column_bias[j].
+struct IntegerFinishCall {
+  const float* acc = nullptr;       // [rows][32], integers in truth
+  int rows = 0, n = 0;              // n of 32 columns
+  const int32_t* row_add = nullptr;
+  const int32_t* column_add = nullptr;
+  const int32_t* row_factor = nullptr;     // both or none
+  const int32_t* column_factor = nullptr;
+  int32_t* integers = nullptr;      // one of the two
+  float* y = nullptr;
+  int64_t ldy = 0;
+  float scale = 1;
+  const float* column_scale = nullptr;
+  const float* row_bias = nullptr;
+  const float* column_bias = nullptr;
+};
+
 struct KernelTable {
   Isa isa;
   int lanes;                                // floats a vector
@@ -147,6 +165,13 @@ struct KernelTable {
   void (*largest_of)(const float* x, const int32_t* offset, int taps, int64_t n, float* y);
   // acc[rows][gates][16] += h[rows][k] * w[k][gates][16], 1 to 4 gates.
   void (*gate_sums)(int gates, const float* h, int64_t ldh, int rows, int64_t k, const float* w, float* acc);
+  // Words of four bytes: rows unsigned and panel signed, or the other way round.
+  TileKernel bytes_by_signed, signed_by_bytes;
+  void (*finish_integers)(const IntegerFinishCall&);
+  // out[i] = x[i] ^ flip, zeros up to `padded`; the sum of out.
+  // out[j][i] = rows[i][j], four rows of 32.
+  void (*interleave_bytes)(const uint8_t* rows, uint8_t* out);
+  int32_t (*prepare_bytes)(const uint8_t* x, int64_t k, int flip, uint8_t* out, int64_t padded);
   void (*round_row_bf16)(const float* x, int64_t k, uint16_t* out);  // out [k rounded up to even], zero beyond k
 };
 

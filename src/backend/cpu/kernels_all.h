@@ -36,6 +36,7 @@ namespace {
 #include "backend/cpu/gemm_fp32.h"
 #include "backend/cpu/gemm_int4.h"
 #include "backend/cpu/gemm_int8.h"
+#include "backend/cpu/integer_kernels.h"
 #include "backend/cpu/norm_kernels.h"
 #include "backend/cpu/quantize_kernels.h"
 #include "backend/cpu/recurrent_kernels.h"
@@ -83,6 +84,11 @@ KernelTable make_table(Isa isa) {
   t.attend_finish = &attend_finish;
   t.round_row_bf16 = &round_row_bf16;
   t.gate_sums = &gate_sums;
+  t.bytes_by_signed = tile_kernel<TileBytes<true>>();
+  t.signed_by_bytes = tile_kernel<TileBytes<false>>();
+  t.finish_integers = &finish_integers;
+  t.prepare_bytes = &prepare_bytes;
+  t.interleave_bytes = &interleave_bytes;
   t.pack_window = &pack_window;
   t.finish = &finish;
   t.pack_straight = &pack_straight;

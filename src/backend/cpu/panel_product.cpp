@@ -54,17 +54,20 @@ struct Job {
     const float* a = source.a(g) + row * s.lda;
     for (int64_t k0 = 0; k0 == 0 || k0 < s.k; k0 += kBlockK) {
       int64_t k = std::min(kBlockK, s.k - k0);
-      for (int64_t p = 0; p < count; p++) source.pack(g, first + p, k0, k, scratch.panels + p * kBlockK * kPanel);
-      for (int64_t p = 0; p < count; p++)
-        tiles(a + k0, scratch.panels + p * kBlockK * kPanel, k, n_rows, k0 == 0, scratch.acc + p * n_rows * kPanel);
+      const float* at[kMaxPanels];
+      for (int64_t p = 0; p < count; p++) {
+        float* own = scratch.panels + p * kBlockK * kPanel;
+        at[p] = source.packed(g, first + p, k0);
+        if (!at[p]) source.pack(g, first + p, k0, k, own), at[p] = own;
+      }
+      for (int64_t p = 0; p < count; p++) tiles(a + k0, at[p], k, n_rows, k0 == 0, scratch.acc + p * n_rows * kPanel);
     }
     for (int64_t p = 0; p < count; p++) {
       FinishCall f;
       f.acc = scratch.acc + p * n_rows * kPanel;
       f.rows = static_cast<int>(n_rows);
       f.n = std::min<int64_t>(kPanel, s.n - (first + p) * kPanel);
-      source.finish(g, row, first + p, f);
-      t.finish(f);
+      source.store(t, g, row, first + p, f);
     }
   }
 
@@ -75,12 +78,13 @@ struct Job {
     c.w = reinterpret_cast<const std::byte*>(panel);
     c.k = k;
     c.first = first;
-    int64_t parts = ceil_div(n_rows, int64_t{t.f32.max_rows});
+    const TileKernel& tile = s.tile ? *s.tile : t.f32;
+    int64_t parts = ceil_div(n_rows, int64_t{tile.max_rows});
     for (int64_t i = 0, done = 0; i < parts; i++) {
       c.rows = static_cast<int>(n_rows * (i + 1) / parts - done);
       c.a = a + done * s.lda;
       c.acc = acc + done * kPanel;
-      t.f32.run(c);
+      tile.run(c);
       done += c.rows;
     }
   }

@@ -18,13 +18,36 @@ class PanelSource {
   virtual const float* a(int64_t g) const = 0;
   // Rows [k0, k0 + count) of columns [32 panel, 32 panel + 32) of B, zero beyond n.
   virtual void pack(int64_t g, int64_t panel, int64_t k0, int64_t count, float* out) const = 0;
+  // The same where it lies packed already; null: pack() is asked.
+  virtual const float* packed(int64_t g, int64_t panel, int64_t k0) const { return (void)g, (void)panel, (void)k0, nullptr; }
   // Sets what finishes rows [row, row + f.rows) of a panel: y, ldy, bias, residual, activation; acc, rows and n are set.
   virtual void finish(int64_t g, int64_t row, int64_t panel, FinishCall& f) const = 0;
+  // Finishes them: by finish(), unless the product is one of integers.
+  virtual void store(const KernelTable& t, int64_t g, int64_t row, int64_t panel, FinishCall& f) const {
+    finish(g, row, panel, f);
+    t.finish(f);
+  }
+};
+
+// A source of words of four bytes in place of floats; k, lda and the tile count words.
+class IntegerSource : public PanelSource {
+ public:
+  void finish(int64_t, int64_t, int64_t, FinishCall&) const final {}
+  virtual void finish_integers(int64_t g, int64_t row, int64_t panel, IntegerFinishCall& f) const = 0;
+  void store(const KernelTable& t, int64_t g, int64_t row, int64_t panel, FinishCall& f) const final {
+    IntegerFinishCall i;
+    i.acc = f.acc;
+    i.rows = f.rows;
+    i.n = static_cast<int>(f.n);
+    finish_integers(g, row, panel, i);
+    t.finish_integers(i);
+  }
 };
 
 struct ProductShape {
   int64_t matrices = 1, m = 0, n = 0, k = 0;
   int64_t lda = 0;
+  const TileKernel* tile = nullptr;  // null: floats
 };
 
 void multiply(const KernelTable& t, ThreadPool& pool, const ProductShape& shape, const PanelSource& source);

@@ -284,6 +284,7 @@ void add_dense(Registry& r) {
   r.add(desc("cpu.AveragePool.f32", OpId::kAveragePool, accepts_pool, run_pool<false>));
   r.add(desc("cpu.MatMul.f32", OpId::kMatMul, accepts_matmul, run_matmul));
   add_recurrent(r);
+  add_integer(r);
   r.add(desc("cpu.Gemm.f32", OpId::kGemm, accepts_gemm, run_gemm));
 }
 

@@ -79,6 +79,7 @@ BRISK_INLINE VF vload_i8(const int8_t* p) {
 BRISK_INLINE VI viset1(int32_t x) { return _mm256_set1_epi32(x); }
 BRISK_INLINE VI viload(const void* p) { return _mm256_loadu_si256(static_cast<const __m256i*>(p)); }
 BRISK_INLINE VI viadd(VI a, VI b) { return _mm256_add_epi32(a, b); }
+BRISK_INLINE VI vimul(VI a, VI b) { return _mm256_mullo_epi32(a, b); }
 BRISK_INLINE VI viand(VI a, VI b) { return _mm256_and_si256(a, b); }
 BRISK_INLINE VI vixor(VI a, VI b) { return _mm256_xor_si256(a, b); }
 BRISK_INLINE VI vishl16(VI a) { return _mm256_slli_epi32(a, 16); }

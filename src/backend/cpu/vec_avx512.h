@@ -74,6 +74,7 @@ BRISK_INLINE VF vload_i8(const int8_t* p) {
 BRISK_INLINE VI viset1(int32_t x) { return _mm512_set1_epi32(x); }
 BRISK_INLINE VI viload(const void* p) { return _mm512_loadu_si512(p); }
 BRISK_INLINE VI viadd(VI a, VI b) { return _mm512_add_epi32(a, b); }
+BRISK_INLINE VI vimul(VI a, VI b) { return _mm512_mullo_epi32(a, b); }
 BRISK_INLINE VI viand(VI a, VI b) { return _mm512_and_si512(a, b); }
 BRISK_INLINE VI vixor(VI a, VI b) { return _mm512_xor_si512(a, b); }
 BRISK_INLINE VI vishl16(VI a) { return _mm512_slli_epi32(a, 16); }
