@@ -25,7 +25,17 @@ Status infer_matmul(InferContext& c) {
 
 Status infer_matmul_integer(InferContext& c) {
   BRISK_TRY(infer_matmul(c));
-  c.out().dtype = DType::kI32;
+  c.out().dtype = c.has(4) ? DType::kF32 : DType::kI32;
+  if (c.has(5) && !c.has(4)) return invalid("a bias without a scale");
+  for (int i : {4, 5}) {
+    if (!c.has(i)) continue;
+    const Type& t = c.in(i);
+    auto columns = c.in(1).ranked && c.in(1).rank() >= 2 ? c.in(1).shape.back().constant() : std::nullopt;
+    auto n = t.ranked && t.rank() == 1 ? t.shape[0].constant() : std::nullopt;
+    bool one = i == 4 && t.ranked && (t.rank() == 0 || (n && *n == 1));
+    if (t.dtype != DType::kF32 || !t.ranked || t.rank() > 1 || (!one && (!n || !columns || *n != *columns)))
+      return invalid("scale or bias is " + to_string(t) + ", wanted f32, one for each column");
+  }
   return {};
 }
 

@@ -26,6 +26,8 @@ constexpr Pass kPipeline[] = {
     {"merge-common", "equal nodes on equal operands become one", passes::merge_common},
     {"matmul-to-linear", "MatMul and Gemm by a constant matrix become Linear on packed weights", passes::matmul_to_linear},
     {"fuse-bias", "a constant row added to a Linear becomes its bias", passes::fuse_bias},
+    {"linear-to-integers", "Linear of a dequantised value by a weight of bytes is a product of integers", passes::linear_to_integers},
+    {"fuse-integer-scale", "integer products take the scale and bias that follow", passes::fuse_integer_scale},
     {"linear-on-all-axes", "Linear of a view that joins leading axes reads the value itself", passes::linear_on_all_axes},
     {"order-packed-rows", "q, k and v packed within heads lie side by side in the product's weight", passes::order_packed_rows},
     {"simplify-movement", "views and transposes cancel or merge", passes::simplify_movement},

@@ -42,6 +42,11 @@ class CpuDense : public ::testing::Test {
       for (auto& x : v) x = static_cast<int32_t>(rng() % 5);
       return make_constant(in.dtype, in.shape, v);
     }
+    if (is_float(in.dtype)) {
+      std::vector<uint16_t> v(count);
+      for (size_t i = 0; i < count; ++i) store_float(v.data(), in.dtype, static_cast<int64_t>(i), in.spread * std::normal_distribution<float>()(rng));
+      return make_constant(in.dtype, in.shape, v);
+    }
     std::vector<uint8_t> v(count);
     for (auto& x : v) x = static_cast<uint8_t>(rng());
     return make_constant(in.dtype, in.shape, v);
@@ -121,6 +126,11 @@ class CpuDense : public ::testing::Test {
       run(*d, p, tensors, got, threads);
       if (HasFatalFailure()) return;
       for (size_t r = 0; r < want.size(); ++r) {
+        if (auto t = p.outputs[r].dtype; t == DType::kF16 || t == DType::kBF16) {
+          for (int64_t i = 0; i < static_cast<int64_t>(want[r].size()) / 2; ++i)
+            ASSERT_NEAR(load_float(want[r].data(), t, i), load_float(got[r].data(), t, i), 1e-2 * (1 + std::fabs(load_float(want[r].data(), t, i)))) << d->id << what;
+          continue;
+        }
         if (p.outputs[r].dtype != DType::kF32) {
           EXPECT_EQ(want[r], got[r]) << d->id << what << " result " << r;
           continue;
@@ -167,6 +177,13 @@ TEST_F(CpuDense, ConvOfTwoAxes) {
     WindowAttrs a = c.a;
     a.act = "Relu";
     check(OpId::kConv, a, {{c.x}, {c.w, true}, {{c.w[0]}, true}});
+  }
+}
+
+TEST_F(CpuDense, ConvOfNarrowFloats) {
+  for (DType t : {DType::kF16, DType::kBF16}) {
+    check(OpId::kConv, window({1, 1}, {1, 1}, {0, 2, 0, 2}), {{{2, 19, 1, 12}, false, t}, {{20, 19, 1, 5}, true, t}});
+    check(OpId::kConv, window({2}, {1}, {0, 2}, 3), {{{2, 6, 50}, false, t}, {{3, 2, 5}, true, t}, {{3}, true, t}});
   }
 }
 
@@ -303,6 +320,8 @@ TEST_F(CpuDense, Integers) {
       for (auto [m, k, n] : {std::tuple{1, 1, 1}, {5, 7, 33}, {70, 203, 65}, {13, 2000, 40}, {0, 3, 4}}) {
         In x{{m, k}, false, a}, w{{k, n}, true, b};
         check(OpId::kMatMulInteger, NoAttrs{}, {x, w});
+        check(OpId::kMatMulInteger, NoAttrs{}, {x, w, {{}, false, a}, {{}, true, b}, {{n}, true}, {{n}, true}});
+        check(OpId::kMatMulInteger, NoAttrs{}, {x, w, kAbsent, kAbsent, {{}}});
         check(OpId::kMatMulInteger, NoAttrs{}, {x, w, {{}, false, a}, {{}, true, b}});
         check(OpId::kMatMulInteger, NoAttrs{}, {{{1, m, k}, false, a}, w, {{1}, false, a}, {{n}, true, b}});
       }

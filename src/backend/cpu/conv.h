@@ -28,7 +28,8 @@ struct ConvCall {
   ConvEnd end = {};
   float* y = nullptr;
 };
-// Any groups: windows are gathered into panels, the filters are the rows of a product.
+// Any groups: the filters are the rows of a product, whose columns are windows gathered into panels, or, where the window
+// is larger than one element and the planes are wide enough, read out of a padded copy of a band of the planes.
 void conv(const KernelTable& t, ThreadPool& pool, const ConvCall& c);
 
 // One input channel a group, at most two spatial axes: planes are cut into tiles whose windows fit plane_tile.h's scratch.

@@ -19,6 +19,7 @@ struct TileCall {
   const void* a_sum = nullptr;     // int8: see ActSums in quantize_act.h
   int64_t ld_scale = 0, ld_sum = 0;
   const std::byte* w = nullptr;    // the panel, at the block's first k
+  const int32_t* offset = nullptr; // where k's 32 values lie, in floats from w on, for tiles that read no panel
   int64_t k = 0;
   float* acc = nullptr;
   int rows = 0;
@@ -136,6 +137,7 @@ struct IntegerFinishCall {
 struct KernelTable {
   Isa isa;
   int lanes;                                // floats a vector
+  TileKernel scattered;                     // f32 by TileCall::offset
   TileKernel f32, bf16, f16, bf16_dot;      // bf16_dot.run is null where the instruction is missing
   TileKernel int8w[3];                      // [group 0 (a scale per output), 32, 64], float activations
   TileKernel int8[3];                       // the same, int8 activations

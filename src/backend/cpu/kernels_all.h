@@ -48,6 +48,7 @@ KernelTable make_table(Isa isa) {
   t.isa = isa;
   t.lanes = kLanes;
   t.f32 = tile_kernel<TileF32>();
+  t.scattered = tile_kernel<TileScattered>();
   t.bf16 = tile_kernel<TileBf16>();
   t.f16 = tile_kernel<TileF16>();
 #if defined(BRISK_HAS_BF16_DOT)

@@ -12,18 +12,18 @@ int64_t PlaneTile::elements(int64_t rows, int64_t columns) const {
   return high * wide * s_.w[1].stride * s_.w[2].stride;
 }
 
-PlaneTile::PlaneTile(const WindowSpace& s) : s_(s) {
+PlaneTile::PlaneTile(const WindowSpace& s, int64_t most, int64_t most_places) : s_(s) {
   if (s.in[0] != 1 || s.out[0] != 1 || s.w[0].kernel != 1 || s.taps > kMaxTaps || s.out_count == 0) return;
   // Sizes beyond these never fit, and smaller ones multiply safely.
   for (int i : {1, 2})
     if (s.w[i].kernel > kElements || s.w[i].dilation > kElements || s.w[i].stride > kElements) return;
   tile_columns_ = std::min<int64_t>(s.out[2], 2048);
-  while (tile_columns_ > 1 && elements(1, tile_columns_) > kElements) tile_columns_ = (tile_columns_ + 1) / 2;
-  if (elements(1, tile_columns_) > kElements) return;
+  while (tile_columns_ > 1 && elements(1, tile_columns_) > most) tile_columns_ = (tile_columns_ + 1) / 2;
+  if (elements(1, tile_columns_) > most) return;
   tile_rows_ = s.out[1];
   auto places = [&](int64_t rows) { return rows * ceil_div(reach_columns(tile_columns_), s.w[2].stride); };
-  while (tile_rows_ > 1 && (elements(tile_rows_, tile_columns_) > kElements || places(tile_rows_) > kPlaces)) tile_rows_ = (tile_rows_ + 1) / 2;
-  if (places(tile_rows_) > kPlaces) return;
+  while (tile_rows_ > 1 && (elements(tile_rows_, tile_columns_) > most || places(tile_rows_) > most_places)) tile_rows_ = (tile_rows_ + 1) / 2;
+  if (places(tile_rows_) > most_places) return;
   row_tiles_ = ceil_div(s.out[1], tile_rows_);
   column_tiles_ = ceil_div(s.out[2], tile_columns_);
   fits_ = true;

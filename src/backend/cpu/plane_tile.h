@@ -14,8 +14,8 @@ class PlaneTile {
   static constexpr int64_t kElements = 48 << 10, kPlaces = 16 << 10, kSlack = 64;
   static constexpr int64_t kMaxTaps = 1024;
 
-  // The cut of a plane into tiles. Without `fits` the windows are too large.
-  explicit PlaneTile(const WindowSpace& s);
+  // The cut of a plane into tiles whose copies have at most `elements` elements. Without `fits` the windows are too large.
+  explicit PlaneTile(const WindowSpace& s, int64_t elements = kElements, int64_t places = kPlaces);
   bool fits() const { return fits_; }
   int64_t tiles() const { return row_tiles_ * column_tiles_; }
 
@@ -28,8 +28,9 @@ class PlaneTile {
   int64_t pitch() const { return pitch_; }
   int64_t places() const { return (rows_ - 1) * pitch_ + columns_; }  // consecutive, with gaps
   const int32_t* offsets() const { return offset_; }
+  int64_t elements() const { return phase_ * s_.w[1].stride * s_.w[2].stride; }
 
-  // Fills `out` (kElements + kSlack) from a plane.
+  // Fills `out` (room for elements() and kSlack more, which are read but do not matter) from a plane.
   void copy(const float* plane, float padding, float* out) const;
 
  private:

@@ -14,6 +14,8 @@ bool is_f32(const ProblemDesc& p, size_t i) { return !p.has(i) || (p.inputs[i].t
 bool ranks_between(const ProblemDesc& p, size_t i, int low, int high) {
   return p.has(i) && p.inputs[i].type.ranked && p.inputs[i].type.rank() >= low && p.inputs[i].type.rank() <= high;
 }
+// The same where a rank that is not known at build time will be admitted by the operator's rule only if it is right.
+bool maybe_between(const ProblemDesc& p, size_t i, int low, int high) { return p.has(i) && (!p.inputs[i].type.ranked || ranks_between(p, i, low, high)); }
 
 // A constant weight all of whose sizes are known.
 bool fixed_weight(const OperandDesc& o) {
@@ -46,7 +48,7 @@ KernelDesc desc(const char* id, OpId op, bool (*accepts)(const ProblemDesc&), Ke
 bool is_depthwise(const OperandDesc& w, int64_t group) { return group > 1 && size(w, 1) == 1 && w.type.rank() <= 4 && taps(w) <= 256; }
 
 bool conv_problem(const ProblemDesc& p) {
-  if (!ranks_between(p, 0, 3, 5) || !ranks_between(p, 1, 3, 5) || !fixed_weight(p.inputs[1])) return false;
+  if (!maybe_between(p, 0, 3, 5) || !ranks_between(p, 1, 3, 5) || !fixed_weight(p.inputs[1])) return false;
   for (size_t i : {0, 2, 3})
     if (!is_f32(p, i)) return false;
   return true;
@@ -111,6 +113,47 @@ Result<std::vector<std::byte>> pack_conv_weight(const ProblemDesc&, const Consta
 }
 int64_t packed_conv_bytes(const ProblemDesc&, const OperandDesc& w) { return size(w, 0) * conv_row(size(w, 1), taps(w)) * 4; }
 
+// --- Conv of narrow floats: computed in float, rounded once -------------------------------------------------------------------
+
+bool accepts_narrow(const ProblemDesc& p) {
+  DType t = p.inputs[0].type.dtype;
+  const OperandDesc& w = p.inputs[1];
+  if ((t != DType::kF16 && t != DType::kBF16) || p.has(3) || !maybe_between(p, 0, 3, 5) || !ranks_between(p, 1, 3, 5)) return false;
+  for (const Dim& d : w.type.shape)
+    if (d.constant_or(0) < 1) return false;
+  return w.constant && w.encoding.plain() && w.type.dtype == t && (!p.has(2) || (p.inputs[2].type.dtype == t && p.inputs[2].encoding.plain()));
+}
+int64_t narrow_workspace(const KernelArgs& a) { return 4 * (a.in[0].count() + a.out[0].count() + (a.has(2) ? a.in[2].count() : 0)); }
+
+Status run_narrow(KernelContext& kc, const KernelArgs& a) {
+  Context k = context_of(kc);
+  auto* x = static_cast<float*>(a.workspace);
+  float *y = x + a.in[0].count(), *bias = y + a.out[0].count();
+  constexpr int64_t kTogether = 4096;
+  auto each = [&](int64_t n, auto convert) {
+    k.pool.parallel_for((n + kTogether - 1) / kTogether, [&](int64_t chunk, int) {
+      for (int64_t i = chunk * kTogether; i < std::min(n, (chunk + 1) * kTogether); i++) convert(i);
+    });
+  };
+  each(a.in[0].count(), [&](int64_t i) { x[i] = load_float(a.in[0].data, a.in[0].dtype, i); });
+  for (int64_t i = 0; a.has(2) && i < a.in[2].count(); i++) bias[i] = load_float(a.in[2].data, a.in[2].dtype, i);
+  BRISK_ASSIGN(ConvCall c, conv_call(a));
+  c.x = x;
+  c.y = y;
+  if (a.has(2)) c.end.bias = bias;
+  conv(k.table, k.pool, c);
+  each(a.out[0].count(), [&](int64_t i) { store_float(a.out[0].data, a.out[0].dtype, i, y[i]); });
+  return {};
+}
+
+Result<std::vector<std::byte>> pack_narrow_weight(const ProblemDesc&, const Constant& c) {
+  int64_t n = c.shape.count(2, c.shape.rank);
+  std::vector<float> wide = to_floats(c);
+  std::vector<std::byte> out(static_cast<size_t>(c.shape[0] * conv_row(c.shape[1], n)) * sizeof(float));
+  pack_conv(wide.data(), c.shape[0], c.shape[1], n, reinterpret_cast<float*>(out.data()));
+  return out;
+}
+
 // --- ConvTranspose ------------------------------------------------------------------------------------------------------
 
 bool accepts_conv_transpose(const ProblemDesc& p) {
@@ -166,7 +209,8 @@ Result<std::vector<std::byte>> pack_transpose_weight(const ProblemDesc& p, const
 // --- pools --------------------------------------------------------------------------------------------------------------
 
 bool accepts_pool(const ProblemDesc& p) {
-  return ranks_between(p, 0, 3, 4) && is_f32(p, 0) && (p.outputs.size() < 2 || !p.outputs[1].ranked);
+  size_t axes = p.get<WindowAttrs>().kernel.size();
+  return maybe_between(p, 0, 3, 4) && (axes == 1 || axes == 2) && is_f32(p, 0) && (p.outputs.size() < 2 || !p.outputs[1].ranked);
 }
 
 template <bool largest> Status run_pool(KernelContext& kc, const KernelArgs& a) {
@@ -187,7 +231,7 @@ template <bool largest> Status run_pool(KernelContext& kc, const KernelArgs& a) 
 // --- products -----------------------------------------------------------------------------------------------------------
 
 bool accepts_matmul(const ProblemDesc& p) {
-  return is_f32(p, 0) && is_f32(p, 1) && ranks_between(p, 0, 1, kMaxRank) && ranks_between(p, 1, 1, kMaxRank);
+  return is_f32(p, 0) && is_f32(p, 1) && maybe_between(p, 0, 1, kMaxRank) && maybe_between(p, 1, 1, kMaxRank);
 }
 
 // Strides along the batch axes, which are the operand's own without its last two.
@@ -279,6 +323,10 @@ void add_dense(Registry& r) {
   d = desc("cpu.ConvTranspose.f32", OpId::kConvTranspose, accepts_conv_transpose, run_conv_transpose);
   d.packings = {{1, "cpu.conv_transpose.f32", pack_transpose_weight, packed_transpose_bytes}};
   d.workspace = transpose_workspace;
+  r.add(std::move(d));
+  d = desc("cpu.Conv.narrow", OpId::kConv, accepts_narrow, run_narrow);
+  d.packings = {{1, "cpu.conv.f32", pack_narrow_weight, packed_conv_bytes}};
+  d.workspace = narrow_workspace;
   r.add(std::move(d));
   r.add(desc("cpu.MaxPool.f32", OpId::kMaxPool, accepts_pool, run_pool<true>));
   r.add(desc("cpu.AveragePool.f32", OpId::kAveragePool, accepts_pool, run_pool<false>));

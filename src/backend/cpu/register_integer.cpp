@@ -18,6 +18,7 @@ int64_t count_from(const OperandDesc& o, int axis) {
   for (int i = axis; i < o.type.rank(); i++) n *= size(o, i);
   return n;
 }
+bool is_f32(const ProblemDesc& p, size_t i) { return !p.has(i) || (p.inputs[i].type.dtype == DType::kF32 && p.inputs[i].encoding.plain()); }
 // One number for all.
 bool single(const ProblemDesc& p, size_t i) {
   if (!p.has(i)) return true;
@@ -39,7 +40,7 @@ int32_t zero_of(const KernelArgs& k, size_t i) { return k.has(i) ? static_cast<i
 
 bool accepts_matmul(const ProblemDesc& p) {
   return fixed(p.inputs[1]) && p.inputs[1].type.rank() == 2 && size(p.inputs[1], 0) <= 1 << 16 && is_bytes(p.inputs[0]) &&
-         p.inputs[0].type.ranked && p.inputs[0].type.rank() >= 1 && single(p, 2) && vector_or_single(p, 3);
+         p.inputs[0].type.ranked && p.inputs[0].type.rank() >= 1 && single(p, 2) && vector_or_single(p, 3) && is_f32(p, 4) && is_f32(p, 5);
 }
 int64_t rows_of(const KernelArgs& k) { return k.in[1].shape[0] ? k.in[0].count() / k.in[1].shape[0] : 0; }
 
@@ -57,7 +58,14 @@ Status run_matmul(KernelContext& kc, const KernelArgs& k) {
   c.a_zero = zero_of(k, 2);
   BRISK_ASSIGN(auto b_zeros, zeros(k, 3, c.n));
   c.b_zeros = b_zeros;
-  c.integers = k.out[0].as<int32_t>();
+  if (k.has(4)) {
+    if (k.in[4].count() != 1 && k.in[4].count() != c.n) return invalid("MatMulInteger: the scale does not fit the columns");
+    c.scale = {k.in[4].as<float>(), static_cast<size_t>(k.in[4].count())};
+    if (k.has(5)) c.bias = k.in[5].as<float>();
+    c.y = k.out[0].as<float>();
+  } else {
+    c.integers = k.out[0].as<int32_t>();
+  }
   Context x = context_of(kc);
   matmul_integer(x.table, x.pool, c, k.workspace);
   return {};

@@ -32,7 +32,8 @@ template <Cell cell> bool accepts(const ProblemDesc& p) {
   const auto& a = p.get<RecurrentAttrs>();
   if (a.clip != 0 || a.input_forget || !usual_functions(a, cell) || p.has(7)) return false;
   if (cell != Cell::kLstm && a.linear_before_reset != (cell == Cell::kGruLate)) return false;
-  if (!weight(p, 1) || !weight(p, 2) || p.inputs[0].type.dtype != DType::kF32 || p.inputs[0].type.rank() != 3) return false;
+  if (!weight(p, 1) || !weight(p, 2) || p.inputs[0].type.dtype != DType::kF32) return false;
+  if (p.inputs[0].type.ranked && p.inputs[0].type.rank() != 3) return false;  // where it is not known yet, the rule checks it
   for (size_t i : {3, 5, 6})
     if (p.has(i) && (p.inputs[i].type.dtype != DType::kF32 || !p.inputs[i].encoding.plain())) return false;
   if (p.has(4) && p.inputs[4].type.dtype != DType::kI32) return false;

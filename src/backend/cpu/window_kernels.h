@@ -80,6 +80,26 @@ inline void pack_window(const WindowPackCall& c) {
   }
 }
 
+// A tile whose panel is nowhere: the 32 values of each k lie where its offset says.
+struct TileScattered {
+  static constexpr int kMaxRows = kLanes == 16 ? 12 : 6, kWholeRows = 3;
+  template <int R, int V>
+  BRISK_INLINE static void run(const TileCall& c, int first) {
+    Rows<R, float> x(c.a, c.lda);
+    const float* w = reinterpret_cast<const float*>(c.w) + column<V>(0, first);
+    VF y[R][V];
+    load_acc<R, V>(y, c, first);
+    for (int64_t k = 0; k < c.k; k++, x.advance(1)) {
+      const float* at = w + c.offset[k];
+      VF b[V];
+      BRISK_UNROLL
+      for (int v = 0; v < V; v++) b[v] = vload(at + column<V>(v, 0));
+      fma_step<R, V>(y, b, x, 0);
+    }
+    store_acc<R, V>(y, c, first);
+  }
+};
+
 // y[r][j] = act(acc[r][j] + bias[r] + residual) for n columns (see FinishCall).
 template <class F>
 BRISK_INLINE void finish_with(const FinishCall& c, const F& act) {

@@ -103,7 +103,10 @@ Status run_matmul_integer(KernelContext&, const KernelArgs& k) {
   if ((a_zeros != 1 && a_zeros % s.m != 0) || (b_zeros != 1 && b_zeros % s.n != 0)) return invalid("MatMulInteger: zero points do not fit rows and columns");
   std::vector<int32_t> row_a(static_cast<size_t>(s.k)), matrix_b(static_cast<size_t>(s.k * s.n));
   std::vector<uint32_t> sums(static_cast<size_t>(s.n));
-  int32_t* y = k.out[0].as<int32_t>();
+  int32_t* y = k.has(4) ? nullptr : k.out[0].as<int32_t>();
+  float* scaled = k.has(4) ? k.out[0].as<float>() : nullptr;
+  int64_t scales = k.has(4) ? k.in[4].count() : 1;
+  if ((scales != 1 && scales != s.n) || (k.has(5) && k.in[5].count() != s.n)) return invalid("MatMulInteger: scale or bias does not fit the columns");
   Dims strides[] = {s.a_strides, s.b_strides};
   walk(s.batch, strides, [&](int64_t at, int64_t bt) {
     for (int64_t i = 0; i < s.k * s.n; ++i)
@@ -117,7 +120,11 @@ Status run_matmul_integer(KernelContext&, const KernelArgs& k) {
         const int32_t* from = matrix_b.data() + p * s.n;
         for (int64_t j = 0; j < s.n; ++j) sums[static_cast<size_t>(j)] += u * static_cast<uint32_t>(from[j]);  // sums wrap
       }
-      for (uint32_t v : sums) *y++ = static_cast<int32_t>(v);
+      for (int64_t j = 0; j < s.n; ++j) {
+        auto v = static_cast<int32_t>(sums[static_cast<size_t>(j)]);
+        if (y) *y++ = v;
+        else *scaled++ = static_cast<float>(v) * k.in[4].as<float>()[scales == 1 ? 0 : j] + (k.has(5) ? k.in[5].as<float>()[j] : 0.0f);
+      }
     }
   });
   return {};
