@@ -60,6 +60,7 @@ class ConvSource : public PanelSource {
 constexpr int64_t kBandElements = 96 << 10;  // 384 KiB, in the second level beside the filters
 constexpr int64_t kMaxWindow = 4096;         // k
 constexpr int64_t kMaxFilters = 256;         // rows of a chunk
+constexpr int64_t kMinFilters = 24;          // below, copying the band costs too much
 
 struct Band {
   alignas(64) float window[kBandElements + PlaneTile::kSlack];
@@ -73,6 +74,8 @@ class DirectConv {
       : t_(t), c_(c), per_group_(c.channels / c.groups), rows_(c.filters / c.groups),
         plan_(c.space, std::max<int64_t>(1, kBandElements / per_group_), places_for(c, threads)) {
     parts_ = ceil_div(rows_, kMaxFilters);
+    int64_t others = c.batch * c.groups * (plan_.fits() ? plan_.tiles() : 1);
+    while (others * parts_ < 2 * threads && rows_ / (parts_ + 1) >= kMinFilters) parts_++;
   }
 
   // The columns that are multiplied for nothing, against what gathering costs: about 14 rows of multiplication for each k.
