@@ -29,6 +29,7 @@ STAGES = [
     ("templates",   3, "tests/real/templates.sh"),
     ("onnx",        5, ".venv/bin/python tests/onnx/suite.py"),
     ("real-onnx",   6, ".venv/bin/python tests/onnx/real_models.py"),
+    ("decoders",    4, ".venv/bin/python tests/onnx/decoders.py"),
     ("smollm2",     6, ".venv/bin/pytest -q tests/real"),
     ("server",      4, "tools/smollm2_engine.sh && .venv/bin/pytest -q tests/server"),
 ]

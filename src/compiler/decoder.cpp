@@ -32,10 +32,12 @@ Status to_step(Model& model, const CompileOptions& o, const Backend& backend, st
   if (!converted.ok() && converted.error().kind == ErrorKind::kUnsupported)
     if (auto again = try_conversion(model, o, backend, true); again.ok()) converted = std::move(again);
   if (!converted.ok()) {
-    if (converted.error().kind != ErrorKind::kUnsupported) return std::move(converted).error();
+    ErrorKind kind = converted.error().kind;
+    if (kind == ErrorKind::kEnvironment || kind == ErrorKind::kCancelled) return std::move(converted).error();
     record["decoder"] = "not converted: " + converted.error().message;
     notes.push_back("runs as a plain function, not as a generative engine: " + converted.error().message);
-    log(LogLevel::kInfo, notes.back());
+    // A check that failed, or a graph that broke on the way, is a fault of brisk; the function is right all the same.
+    log(kind == ErrorKind::kInternal ? LogLevel::kWarning : LogLevel::kInfo, notes.back());
     model.max_context = 0;
     return {};
   }

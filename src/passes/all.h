@@ -55,6 +55,7 @@ Result<int> recognize_silu(Graph&, PassContext&);
 Result<int> gather_before_head(Graph&, PassContext&);
 Result<int> fuse_rope(Graph&, PassContext&);
 Result<int> merge_qkv(Graph&, PassContext&);
+Result<int> keep_qkv_packed(Graph&, PassContext&);
 Result<int> fuse_gated_mlp(Graph&, PassContext&);
 Result<int> fuse_bias(Graph&, PassContext&);
 // Leaves: one Linear of the rows of two or three, and a Split of its result along the last axis.

@@ -78,4 +78,27 @@ Result<int> merge_qkv(Graph& g, PassContext& c) {
   return changed;
 }
 
+Result<int> keep_qkv_packed(Graph& g, PassContext& c) {
+  int changed = 0;
+  Round r(g, c);
+  for (Node& n : g.nodes) {
+    if (n.op != OpId::kPagedAttention || operand(n, 1) < 0) continue;
+    const auto& a = std::get<AttentionAttrs>(n.attrs);
+    const int64_t q = a.heads * a.head_dim, kv = a.kv_heads * a.head_dim, starts[] = {0, q, q + kv}, lengths[] = {q, kv, kv};
+    ValueId whole = kNoValue;
+    bool fits = true;
+    for (size_t i = 0; i < 3 && fits; ++i) {
+      auto part = last_axis_part(r, n.inputs[i]);
+      fits = part && part->start == starts[i] && part->length == lengths[i] && part->step == 1 && (i == 0 || part->of == whole);
+      if (fits) whole = part->of;
+    }
+    if (!fits || type_of(g, whole).rank() != 2 || type_of(g, whole).shape[1].constant_or(0) != q + 2 * kv) continue;
+    n.inputs[0] = whole;
+    n.inputs[1] = n.inputs[2] = kNoValue;
+    ++changed;
+  }
+  if (changed) BRISK_TRY(remove_dead(g, c));
+  return changed;
+}
+
 }  // namespace brisk::passes

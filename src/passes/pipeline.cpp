@@ -36,6 +36,7 @@ constexpr Pass kPipeline[] = {
     {"gather-before-head", "rows that need logits are picked before the head, not after", passes::gather_before_head},
     {"fuse-rope", "rotary embedding of q and k moves into attention", passes::fuse_rope},
     {"merge-qkv", "the q, k and v projections become one Linear", passes::merge_qkv},
+    {"keep-qkv-packed", "q, k and v that one product makes are read by attention where they are", passes::keep_qkv_packed},
     {"fuse-gated-mlp", "Silu(gate) * up becomes one Linear with interleaved rows", passes::fuse_gated_mlp},
     {"merge-projections", "projections of one value for Attention become one Linear and a Split", passes::merge_projections},
     {"linear-to-integers", "Linear of a dequantised value by a weight of bytes is a product of integers", passes::linear_to_integers},

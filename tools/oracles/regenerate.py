@@ -29,6 +29,7 @@ ORACLES = {
     "real-templates": ("tests/data/templates/real.json", "tools/oracles/templates.py hashes .cache/text/templates {out}"),
     "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),
     "real-onnx": ("", "tools/oracles/real_onnx.py {dir}/real-onnx"),
+    "decoders": ("tests/data/decoders/decoders.json", "tools/oracles/decoders.py {dir}"),
     "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
 IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with
