@@ -186,7 +186,7 @@ TEST(Convert, NodesThatMixPositionsAreNamed) {
          ValueId x = s.add(kTranspose, TransposeAttrs{{0, 2, 1}}, {s.hidden});
          s.hidden = s.add(kTranspose, TransposeAttrs{{0, 2, 1}}, {s.add(kConv, w, {x, s.floats({8, 8, 3}, 9)})});
        }},
-      {"(ReduceMean)", "the tokens", [](Source& s) { s.hidden = s.add(kSub, NoAttrs{}, {s.hidden, s.add(kReduceMean, ReduceAttrs{{1}, true, false, false}, {s.hidden})}); }},
+      {"(ReduceMean)", "lost the axis of tokens", [](Source& s) { s.hidden = s.add(kSub, NoAttrs{}, {s.hidden, s.add(kReduceMean, ReduceAttrs{{1}, true, false, false}, {s.hidden})}); }},
       {"(Softmax)", "the tokens", [](Source& s) { s.hidden = s.add(kSoftmax, AxisAttrs{1}, {s.hidden}); }},
       {"(Mul)", "attention_mask", [](Source& s) {  // padding zeroed by hand
          ValueId f = s.add(kCast, CastAttrs{DType::kF32}, {s.mask});
@@ -196,7 +196,7 @@ TEST(Convert, NodesThatMixPositionsAreNamed) {
          ValueId x = s.add(kTranspose, TransposeAttrs{{0, 2, 1}}, {s.hidden});
          s.hidden = s.add(kReshape, NoAttrs{}, {x, s.ints({0, -1, 8})});
        }},
-      {"(Slice)", "the tokens", [](Source& s) { s.hidden = s.add(kConcat, AxisAttrs{1}, {s.add(kSlice, NoAttrs{}, {s.hidden, s.ints({0}), s.ints({1}), s.ints({1})}), s.hidden}); }},
+      {"(Slice)", "tokens", [](Source& s) { s.hidden = s.add(kConcat, AxisAttrs{1}, {s.add(kSlice, NoAttrs{}, {s.hidden, s.ints({0}), s.ints({1}), s.ints({1})}), s.hidden}); }},
   };
   for (const Case& c : cases) {
     std::string said = refusal(c.change);

@@ -1,5 +1,6 @@
 #include "import/onnx/importer.h"
 
+#include <algorithm>
 #include <cctype>
 #include <queue>
 #include <unordered_set>
@@ -194,6 +195,14 @@ Status Importer::inputs(Scope& scope, const GraphDef& g) {
   // The past of a cache is empty at the first call.
   for (auto& [name, range] : scope.frame->graph->symbols)
     if (name.find("past") != std::string::npos || name.find("cache") != std::string::npos) range.min = 0;
+  // So is that of inputs called so, whose dims may be called anything; not the sizes that other inputs have as well.
+  Graph& graph = *scope.frame->graph;
+  auto is_past = [&](ValueId v) { return graph.value(v).name.find("past") != std::string::npos; };
+  std::vector<std::string> own, shared;
+  for (ValueId v : graph.inputs)
+    for (const Dim& d : graph.value(v).type.shape) d.collect_symbols(is_past(v) ? own : shared);
+  for (auto& name : own)
+    if (std::find(shared.begin(), shared.end(), name) == shared.end()) graph.symbols[name].min = 0;
   return {};
 }
 
