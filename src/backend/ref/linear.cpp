@@ -87,8 +87,19 @@ Status embedding(KernelContext&, const KernelArgs& a) {
   return {};
 }
 
+// Computed in f32, whatever the operands are stored as.
 Status rms_norm(KernelContext&, const KernelArgs& a) {
   int64_t k = a.in[1].count(), rows = k ? a.in[0].count() / k : 0;
+  if (a.in[0].dtype != DType::kF32 || a.in[1].dtype != DType::kF32) {
+    std::vector<float> x(static_cast<size_t>(k)), y(x), w(x);
+    for (int64_t i = 0; i < k; ++i) w[static_cast<size_t>(i)] = load_float(a.in[1].data, a.in[1].dtype, i);
+    for (int64_t r = 0; r < rows; ++r) {
+      for (int64_t i = 0; i < k; ++i) x[static_cast<size_t>(i)] = load_float(a.in[0].data, a.in[0].dtype, r * k + i);
+      rms_norm_row(x.data(), w.data(), k, a.get<NormAttrs>().epsilon, y.data());
+      for (int64_t i = 0; i < k; ++i) store_float(a.out[0].data, a.out[0].dtype, r * k + i, y[static_cast<size_t>(i)]);
+    }
+    return {};
+  }
   for (int64_t r = 0; r < rows; ++r)
     rms_norm_row(a.in[0].as<float>() + r * k, a.in[1].as<float>(), k, a.get<NormAttrs>().epsilon, a.out[0].as<float>() + r * k);
   return {};
@@ -99,7 +110,10 @@ bool constant_weight(const ProblemDesc& p) { return p.inputs[0].constant; }
 bool linear_problem(const ProblemDesc& p) {
   return f32_operand(p, 0) && p.inputs[1].constant && f32_operand(p, 2) && f32_operand(p, 3) && f32_operand(p, 4);
 }
-bool rms_problem(const ProblemDesc& p) { return f32_operand(p, 0) && f32_operand(p, 1); }
+bool rms_problem(const ProblemDesc& p) {
+  auto plain = [&](size_t i) { return is_float(p.inputs[i].type.dtype) && p.inputs[i].encoding.plain() && dtype_bits(p.inputs[i].type.dtype) <= 32; };
+  return plain(0) && plain(1);
+}
 
 }  // namespace
 
