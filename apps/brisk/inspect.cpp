@@ -6,7 +6,7 @@
 #include "command.h"
 #include "engine/engine_file.h"
 #include "engine/inspect.h"
-#include "runtime/memory_plan.h"
+#include "runtime/temporary_memory.h"
 
 namespace brisk::cli {
 namespace {
@@ -20,11 +20,12 @@ Status inspect_engine(const std::string& path, bool json, const std::string& pag
   BRISK_ASSIGN(extras.content_hash, engine_content_hash(path));
   if (auto baselines = read_baselines(path, extras.content_hash); baselines.ok()) extras.baselines = std::move(baselines).value();
   else log(LogLevel::kWarning, baselines.error().message);
-  extras.arena_bytes = [&](const std::string& function, const std::map<std::string, int64_t>& symbols) {
-    return temporary_bytes(content->functions.at(function), [&](const std::string& name) -> std::optional<int64_t> {
+  extras.memory = [&](const std::string& function, const std::map<std::string, int64_t>& symbols) -> std::optional<InspectMemory> {
+    auto m = temporary_memory(content->functions.at(function), [&](const std::string& name) -> std::optional<int64_t> {
       auto it = symbols.find(name);
       return it == symbols.end() ? std::nullopt : std::optional(it->second);
     });
+    return m ? std::optional(InspectMemory{m->arena_bytes, m->live_bytes, m->sum_bytes}) : std::nullopt;
   };
   InspectReport report = inspect(*content, extras);
   if (!page.empty()) {

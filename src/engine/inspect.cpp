@@ -52,7 +52,7 @@ class Reporter {
         c.symbols[s.name] = s.*pick.member;
         bounded = bounded && s.*pick.member != INT64_MAX;
       }
-      if (bounded && extras_.arena_bytes) c.arena_bytes = extras_.arena_bytes(name, c.symbols);
+      if (bounded && extras_.memory) c.memory = extras_.memory(name, c.symbols);
       if (bounded) f.corners.push_back(std::move(c));
       if (p.symbols.empty()) break;
     }
@@ -123,7 +123,7 @@ nlohmann::ordered_json function_json(const InspectReport::Function& f) {
   j["arena"] = Json::array();
   for (auto& c : f.corners) {
     Json corner = {{"at", c.name}, {"symbols", c.symbols}};
-    if (c.arena_bytes) corner["bytes"] = *c.arena_bytes;
+    if (c.memory) corner["bytes"] = c.memory->placed, corner["live_bytes"] = c.memory->live, corner["sum_bytes"] = c.memory->sum;
     j["arena"].push_back(std::move(corner));
   }
   j["steps"] = Json::array();

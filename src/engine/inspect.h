@@ -11,14 +11,19 @@
 
 namespace brisk {
 
+// Bytes of temporaries: as placed, the most that is alive at one step, and all of them together.
+struct InspectMemory {
+  int64_t placed = 0, live = 0, sum = 0;
+};
+
 // What the content itself does not hold. All optional.
 struct InspectExtras {
   std::string file;            // name to show
   int64_t file_bytes = 0;
   std::string content_hash;
   std::vector<Baseline> baselines;
-  // Bytes of temporaries when every symbol of the function has these values; nullopt where that cannot be said.
-  std::function<std::optional<int64_t>(const std::string& function, const std::map<std::string, int64_t>& symbols)> arena_bytes;
+  // Temporaries when every symbol of the function has these values; nullopt where that cannot be said.
+  std::function<std::optional<InspectMemory>(const std::string& function, const std::map<std::string, int64_t>& symbols)> memory;
   // Milliseconds of a step of a function, where it was timed; steps of blocks are not asked for.
   std::function<std::optional<double>(const std::string& function, size_t step)> step_ms;
 };
@@ -32,7 +37,7 @@ struct InspectReport {
     int depth = 0;                   // of enclosing blocks
     std::optional<double> ms;
   };
-  struct Corner { std::string name; std::map<std::string, int64_t> symbols; std::optional<int64_t> arena_bytes; };
+  struct Corner { std::string name; std::map<std::string, int64_t> symbols; std::optional<InspectMemory> memory; };
   struct Function {
     std::string name;
     std::vector<PlanSymbol> symbols;

@@ -20,6 +20,10 @@ std::string bytes_text(int64_t n) {
   return v < 1e9 ? number(v / 1e6, 1) + " MB" : number(v / 1e9, 2) + " GB";
 }
 
+std::string memory_text(const InspectMemory& m) {
+  return bytes_text(m.placed) + " (" + bytes_text(m.live) + " alive at once, " + bytes_text(m.sum) + " without sharing)";
+}
+
 std::string sqnr_text(float db) { return std::isfinite(db) ? number(static_cast<double>(db), 1) + " dB" : std::string("lossless"); }
 
 std::string range_text(const PlanSymbol& s) {
@@ -159,7 +163,7 @@ std::string function_text(const InspectReport::Function& f) {
     out += "  states: " + std::to_string(f.states.size()) + ", " + bytes_text(f.state_bytes_per_token) + " a token, " +
            bytes_text(f.state_bytes_per_sequence) + " a sequence\n";
   for (auto& c : f.corners)
-    if (c.arena_bytes) out += "  temporaries at " + visible(corner_text(c)) + ": " + bytes_text(*c.arena_bytes) + "\n";
+    if (c.memory) out += "  temporaries at " + visible(corner_text(c)) + ": " + memory_text(*c.memory) + "\n";
   return out + steps_text(f.rows);
 }
 
@@ -197,7 +201,7 @@ std::string html_function(const InspectReport::Function& f) {
   for (auto& [name, type] : f.outputs) io.push_back({"output", name, type});
   for (auto& [name, what] : f.states) io.push_back({"state", name, what});
   for (auto& c : f.corners)
-    if (c.arena_bytes) arena.push_back({corner_text(c), bytes_text(*c.arena_bytes)});
+    if (c.memory) arena.push_back({corner_text(c), memory_text(*c.memory)});
   for (auto& r : f.rows)
     steps.push_back({std::to_string(steps.size()), std::string(static_cast<size_t>(r.depth), '>') + r.op, r.name, r.kernel, r.in, r.out, r.precision,
                      r.weight_bytes ? bytes_text(r.weight_bytes) : "", r.ms ? number(*r.ms, 3) : ""});

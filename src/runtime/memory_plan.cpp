@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "runtime/temporary_memory.h"
 
 namespace brisk {
 
@@ -63,6 +64,21 @@ std::vector<int64_t> pressure(const std::vector<Lifetime>& lifetimes) {
   return most;
 }
 
+// While the arena is a tenth larger than the live set: what ends it was placed too late, and goes to the front of the order.
+void promote_tops(const std::vector<Lifetime>& lifetimes, MemoryPlan& plan) {
+  constexpr int kTries = 24;
+  std::vector<size_t> order(lifetimes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return lifetimes[a].bytes > lifetimes[b].bytes; });
+  for (int i = 0; i < kTries && plan.arena_bytes > plan.live_bytes + plan.live_bytes / 10; ++i) {
+    Placement p = place(lifetimes, order, /*tightest=*/true);
+    if (p.bytes < plan.arena_bytes) plan.offsets = p.offsets, plan.arena_bytes = p.bytes;
+    auto end = [&](size_t k) { return p.offsets[k] + align_up(lifetimes[k].bytes, kArenaAlignment); };
+    auto top = std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) { return end(a) < end(b); });
+    std::rotate(order.begin(), top, top + 1);
+  }
+}
+
 }  // namespace
 
 MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
@@ -87,7 +103,8 @@ MemoryPlan plan_memory(const std::vector<Lifetime>& lifetimes) {
   if (attempt([&](size_t a, size_t b) { return area(a) > area(b); })) return plan;
   auto most = pressure(lifetimes);
   if (attempt([&](size_t a, size_t b) { return most[a] != most[b] ? most[a] > most[b] : by_size(a, b); })) return plan;
-  attempt([&](size_t a, size_t b) { return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first : by_size(a, b); });
+  if (attempt([&](size_t a, size_t b) { return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first : by_size(a, b); })) return plan;
+  promote_tops(lifetimes, plan);
   return plan;
 }
 
@@ -110,7 +127,7 @@ ValueUse find_value_use(const Plan& plan) {
   return use;
 }
 
-std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symbols) {
+std::optional<TemporaryMemory> temporary_memory(const Plan& plan, const Dim::Lookup& symbols) {
   ValueUse use = find_value_use(plan);
   std::vector<Lifetime> lifetimes;
   int64_t all = 0;
@@ -126,14 +143,20 @@ std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symb
     all = *total;
     lifetimes.push_back({dtype_bytes(v.dtype, *count), use.first[i], use.last[i]});
   }
-  int64_t sum = plan_memory(lifetimes).arena_bytes;
+  MemoryPlan own = plan_memory(lifetimes);
+  TemporaryMemory m{own.arena_bytes, own.live_bytes, own.sum_bytes};
   for (const PlanStep& s : plan.steps)
     for (const Plan& b : s.blocks) {
-      auto inner = temporary_bytes(b, symbols);
-      if (!inner || *inner > kMaxArenaBytes - sum) return std::nullopt;
-      sum += *inner;
+      auto inner = temporary_memory(b, symbols);
+      if (!inner || inner->sum_bytes > kMaxArenaBytes - m.sum_bytes) return std::nullopt;
+      m.arena_bytes += inner->arena_bytes, m.live_bytes += inner->live_bytes, m.sum_bytes += inner->sum_bytes;
     }
-  return sum;
+  return m;
+}
+
+std::optional<int64_t> temporary_bytes(const Plan& plan, const Dim::Lookup& symbols) {
+  auto m = temporary_memory(plan, symbols);
+  return m ? std::optional(m->arena_bytes) : std::nullopt;
 }
 
 }  // namespace brisk

@@ -20,9 +20,9 @@ InspectReport sample_report() {
   extras.file_bytes = 123456;
   extras.content_hash = std::string(64, 'a');
   extras.baselines = {{"bench", {{"threads", "2"}}, {{"ttft_ms", 41.5}}}};
-  extras.arena_bytes = [](const std::string&, const std::map<std::string, int64_t>& s) -> std::optional<int64_t> {
+  extras.memory = [](const std::string&, const std::map<std::string, int64_t>& s) -> std::optional<InspectMemory> {
     if (!s.count("T")) return std::nullopt;
-    return s.at("T") * 1000;
+    return InspectMemory{s.at("T") * 1000, s.at("T") * 900, s.at("T") * 5000};
   };
   extras.step_ms = [](const std::string& f, size_t step) -> std::optional<double> {
     return f == "step" && step < 5 ? std::optional(0.25) : std::nullopt;
@@ -47,6 +47,8 @@ TEST(EngineInspect, JsonHoldsEveryStepAndFigure) {
   // 3 layers, 2 heads of 8, keys and values, f32
   EXPECT_EQ(step["state_bytes_per_token"], 3 * 2 * 8 * 2 * 4);
   EXPECT_EQ(step["arena"][2]["bytes"], 512000);
+  EXPECT_EQ(step["arena"][2]["live_bytes"], 512 * 900);
+  EXPECT_EQ(step["arena"][2]["sum_bytes"], 512 * 5000);
   EXPECT_EQ(j["baselines"][0]["figures"]["ttft_ms"], 41.5);
   EXPECT_EQ(j["layer_loss"][0]["sqnr_db"], 41.5);
   int64_t bytes = 0;
