@@ -1,7 +1,7 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity bars install clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity bars gpt2 install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -53,6 +53,12 @@ bars: ## streams, neighbours, memory and the server's own cost on the real model
 	@cmake --preset release -DBRISK_BENCH=ON >/dev/null
 	@tools/build.sh release brisk device_limits server_cost
 	@bench/bars.py $(BARS)
+
+gpt2: ## GPT-2 from ONNX beside onnxruntime: prefill, decode, share of the read bandwidth (a quiet machine)
+	@tools/setup.sh oracles
+	@cmake --preset release -DBRISK_BENCH=ON >/dev/null
+	@tools/build.sh release brisk device_limits
+	@.venv-oracles/bin/python bench/gpt2_onnx.py $(GPT2)
 
 install: build ## into PREFIX (default /usr/local), with find_package(brisk)
 	@cmake --install build --prefix $(PREFIX)

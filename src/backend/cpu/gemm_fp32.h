@@ -2,6 +2,8 @@
 // 12 x 2 accumulators of 16 lanes: 24 chains cover the latency of FMA (4 cycles, 2 a cycle), and a step loads 2 vectors
 // and 12 broadcasts for 24 FMAs, inside the two loads a cycle that go with two FMAs. With 16 registers: 6 x 2.
 
+constexpr int kAhead = 16;  // so many k at a time the next panel's are asked for
+
 // fp32 or fp16 weights; a unit is one k of 32 outputs.
 struct LoadF32 {
   using W = float;
@@ -22,11 +24,20 @@ struct TileWide {
     VF y[R][V];
     load_acc<R, V>(y, c, first);
     int64_t k = c.k;
-    for (; k >= 2; k -= 2, w += 64, x.advance(2)) {
-      step<R, V>(y, w, x, 0);
-      step<R, V>(y, w + 32, x, 1);
+    if constexpr (R == 1) {
+      for (; k >= 2; k -= 2, w += 64, x.advance(2)) {
+        step<R, V>(y, w, x, 0);
+        step<R, V>(y, w + 32, x, 1);
+      }
     }
-    if (k) step<R, V>(y, w, x, 0);
+    for (; k >= kAhead; k -= kAhead) {
+      if (first == 0) prefetch_next(c, reinterpret_cast<const std::byte*>(w), kAhead * 32 * sizeof(W));
+      for (int i = 0; i < kAhead; i += 2, w += 64, x.advance(2)) {
+        step<R, V>(y, w, x, 0);
+        step<R, V>(y, w + 32, x, 1);
+      }
+    }
+    for (; k > 0; k--, w += 32, x.advance(1)) step<R, V>(y, w, x, 0);
     store_acc<R, V>(y, c, first);
   }
 
@@ -52,7 +63,8 @@ struct TileBf16 {
     VF y[R][V];
     load_acc<R, V>(y, c, first);
     int64_t k = c.k;
-    for (; k >= 2; k -= 2, w += 128, x.advance(2)) {
+    for (; k > 1; w += 128, x.advance(2), k -= 2) {
+      if (first == 0 && k % kAhead == 0) prefetch_next(c, w, kAhead * 64);
       step<R, V>(y, w, x, 0);
       step<R, V>(y, w, x, 1);
     }
@@ -84,6 +96,7 @@ struct TileBf16Dot {
     VF y[R][V];
     load_acc<R, V>(y, c, first);
     for (int64_t k = 0; k < c.k; k += 2, w += 128, x.advance(2)) {
+      if (k % kAhead == 0) prefetch_next(c, w, kAhead * 64);
       VI b[V];
       BRISK_UNROLL
       for (int v = 0; v < V; v++) b[v] = viload(w + column<V>(v, 0) * 4);
