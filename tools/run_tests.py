@@ -28,6 +28,7 @@ STAGES = [
     ("hostile",     2, ".venv/bin/pytest -q tests/hostile"),
     ("templates",   3, "tests/real/templates.sh"),
     ("onnx",        5, ".venv/bin/python tests/onnx/suite.py"),
+    ("onnx-opsets", 2, ".venv/bin/python tests/onnx/opsets.py"),
     ("real-onnx",   6, ".venv/bin/python tests/onnx/real_models.py"),
     ("decoders",    4, ".venv/bin/python tests/onnx/decoders.py"),
     ("smollm2",     6, ".venv/bin/pytest -q tests/real"),

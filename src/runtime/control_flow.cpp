@@ -89,7 +89,11 @@ Status stack(Frame& frame, int32_t to, const std::vector<Held>& pieces, const Pl
   Dims shape{static_cast<int64_t>(pieces.size())};
   DType dtype = element.dtype;
   if (pieces.empty()) {
-    for (const Dim& d : element.shape) shape.push(d.constant_or(0));
+    // The rank may be the element's alone; a size that only a step would have shown is 0.
+    for (size_t i = 0; i < element.shape.size(); ++i) {
+      auto declared = frame.declared(to, i + 1);
+      shape.push(element.shape[i].constant_or(declared ? *declared : 0));
+    }
   } else {
     dtype = pieces[0].view().dtype;
     for (int64_t d : pieces[0].view().shape) shape.push(d);

@@ -258,6 +258,12 @@ Status Frame::size_dynamic(size_t i) {
   return {};
 }
 
+std::optional<int64_t> Frame::declared(int32_t v, size_t axis) const {
+  const std::vector<int32_t>& dims = dims_[static_cast<size_t>(v)];
+  if (!plan_.values[static_cast<size_t>(v)].ranked || axis >= dims.size() || numbers_[static_cast<size_t>(dims[axis])] < 0) return std::nullopt;
+  return numbers_[static_cast<size_t>(dims[axis])];
+}
+
 Status Frame::check_declared(int32_t v, DType dtype, const Dims& shape) const {
   const PlanValue& p = plan_.values[static_cast<size_t>(v)];
   const std::vector<int32_t>& dims = dims_[static_cast<size_t>(v)];

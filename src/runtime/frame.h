@@ -19,6 +19,8 @@ class Frame {
   Status bind(bool pin);
   Status run(std::span<const TensorView> inputs);
   std::vector<TensorView> outputs() const;
+  // Size of a value along an axis as declared, under the symbols bound; nullopt if it is known only at run time.
+  std::optional<int64_t> declared(int32_t value, size_t axis) const;
   const Plan& plan() const { return plan_; }
   TensorView& value(int32_t index) { return values_[static_cast<size_t>(index)]; }
   int64_t arena_bytes() const;

@@ -30,6 +30,7 @@ ORACLES = {
     "unicode": ("src/text/unicode_tables.inc", "tools/unicode/generate.py"),
     "real-onnx": ("", "tools/oracles/real_onnx.py {dir}/real-onnx"),
     "decoders": ("tests/data/decoders/decoders.json", "tools/oracles/decoders.py {dir}"),
+    "onnx-opsets": ("tests/data/onnx_opsets.tar.xz", "tools/oracles/onnx_opsets.py {out}"),
     "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
 IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with

@@ -31,12 +31,14 @@ struct SampleAxis {
   double low() const { return a.align_corners ? 0 : -0.5; }
   double high() const { return static_cast<double>(n) - (a.align_corners ? 1 : 0.5); }
 
+  // Cubic taps beyond the border are put back one by one, not their centre: onnxruntime and PyTorch agree on it, while
+  // onnx's own evaluator moves the centre.
   template <class F> double place(F v) const {
     auto size = static_cast<F>(n);
     double at = static_cast<double>(a.align_corners ? (v + 1) / 2 * (size - 1) : ((v + 1) * size - 1) / 2);
     if (a.mode == "nearest") at = std::nearbyint(at);
     if (at >= low() && at <= high()) return at;
-    if (a.padding == "border") return std::clamp(at, 0.0, static_cast<double>(n - 1));
+    if (a.padding == "border" && a.mode != "cubic") return std::clamp(at, 0.0, static_cast<double>(n - 1));
     return a.padding == "reflection" ? reflected(at, low(), high()) : at;
   }
   int64_t element(double i) const {

@@ -174,6 +174,23 @@ ValueId unless_empty(Lower& l, size_t i) {
   return v != kNoValue && l.rank(v) == 1 && l.type(v).shape[0] == Dim(0) ? kNoValue : v;
 }
 
+// Opset 10 takes the neighbour on the left where an axis grows, the one on the right where it shrinks.
+void resize_of_opset_10(Lower& l, ResizeAttrs a) {
+  const Constant* c = a.mode == "nearest" ? l.constant(l.in(1)) : nullptr;
+  if (a.mode == "nearest" && (!c || c->dtype != DType::kF32)) return void(l.refuse("scales that are known only at run time"));
+  if (!c) return l.set(0, l.add(kResize, a, {l.in(0), kNoValue, l.in(1)}));
+  std::vector<float> grow(c->as<float>(), c->as<float>() + c->count()), shrink = grow;
+  for (float& v : grow) v = v < 1 ? 1 : v;
+  for (float& v : shrink) v = v < 1 ? v : 1;
+  auto scales = [&](const std::vector<float>& v) { return l.constant_value(make_constant<float>(DType::kF32, {c->count()}, v)); };
+  auto changes = [](const std::vector<float>& v) { return std::any_of(v.begin(), v.end(), [](float s) { return s != 1; }); };
+  ValueId x = l.in(0);
+  if (changes(grow) || !changes(shrink)) x = l.add(kResize, a, {x, kNoValue, scales(grow)});
+  a.nearest = "ceil";
+  if (changes(shrink)) x = l.add(kResize, a, {x, kNoValue, scales(shrink)});
+  l.set(0, x);
+}
+
 void resize(Lower& l) {
   ResizeAttrs a;
   a.mode = l.s("mode", "nearest");
@@ -185,7 +202,7 @@ void resize(Lower& l) {
   a.exclude_outside = l.i("exclude_outside", 0) != 0;
   a.antialias = l.i("antialias", 0) != 0;
   a.axes = l.ints("axes");
-  if (l.opset < 11) return l.set(0, l.add(kResize, a, {l.in(0), kNoValue, l.in(1)}));
+  if (l.opset < 11) return resize_of_opset_10(l, a);
   l.set(0, l.add(kResize, a, {l.in(0), unless_empty(l, 1), unless_empty(l, 2), unless_empty(l, 3)}));
 }
 

@@ -17,7 +17,11 @@ template <OpId op> void reduce(Lower& l) {
     else in.push_back(l.in(1));
   }
   bool none = a.axes.empty() && in.size() == 1;
-  if (none && l.i("noop_with_empty_axes", 0) != 0) return l.set(0, l.in(0));
+  if (none && l.i("noop_with_empty_axes", 0) != 0) {  // nothing is summed, but what is done to each element is
+    if (op == kReduceSumSquare) return l.set(0, l.binary(kMul, l.in(0), l.in(0)));
+    if (op == kReduceL1 || op == kReduceL2) return l.set(0, l.unary(kAbs, l.in(0)));
+    return l.set(0, op == kReduceLogSum ? l.unary(kLog, l.in(0)) : l.in(0));
+  }
   a.all = l.i("noop_with_empty_axes", 0) == 0 && a.axes.empty();
   l.set(0, l.add(op, a, in));
 }
