@@ -5,9 +5,11 @@
 
 namespace brisk::passes {
 
-// Leaves: Linear on a weight with an Encoding (8 or 4 bits; one scale, one a row, or blocks of K), activations as they are.
-// Forms that Linear does not read are folded to f32 by fold_constants, with a warning.
-Result<int> keep_quantized_weights(Graph&, PassContext&);
+// Leaves: where both operands of MatMul, Gemm or Conv are dequantised (one scale for the first, one or one an output for the
+// constant second) and the device has a kernel: MatMulInteger or ConvInteger, Cast, Mul by both scales, Add of the bias.
+// Else, for constant codes beside floats: Linear on a weight with an Encoding (8 or 4 bits; one scale, one a row, or blocks
+// of K), activations as they are. Forms that Linear does not read are folded to f32 by fold_constants, with a warning.
+Result<int> fuse_quantized(Graph&, PassContext&);
 Result<int> sink_constants(Graph&, PassContext&);
 Result<int> fold_constants(Graph&, PassContext&);
 // Leaves: Reshape, Expand and Slice with constant operands wherever their result can be written so; what else is left of
@@ -55,7 +57,10 @@ Result<int> recognize_silu(Graph&, PassContext&);
 Result<int> gather_before_head(Graph&, PassContext&);
 Result<int> fuse_rope(Graph&, PassContext&);
 Result<int> merge_qkv(Graph&, PassContext&);
+// Leaves: PagedAttention with packed q, k, v in operand 0 where a Split in that order fed it.
 Result<int> keep_qkv_packed(Graph&, PassContext&);
+// Leaves: Linear{gated} with interleaved rows, also where gate and up came out of one product (Phi-3).
+Result<int> fuse_packed_mlp(Graph&, PassContext&);
 Result<int> fuse_gated_mlp(Graph&, PassContext&);
 Result<int> fuse_bias(Graph&, PassContext&);
 // Leaves: one Linear of the rows of two or three, and a Split of its result along the last axis.

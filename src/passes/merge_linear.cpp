@@ -69,6 +69,33 @@ Status merge(Round& r, const std::vector<Node*>& parts) {
 
 }  // namespace
 
+// Silu(gate) * up, both halves of one product.
+Result<int> fuse_packed_mlp(Graph& g, PassContext& c) {
+  return until_stable(g, c, [](Round& r, Node& n) -> Status {
+    Graph& g = r.g;
+    if (n.op != OpId::kMul) return {};
+    for (size_t side : {0u, 1u}) {
+      const Node* silu = r.index.producer(n.inputs[side], OpId::kSilu);
+      const Node* split = silu ? r.index.producer(silu->inputs[0], OpId::kSplit) : nullptr;
+      if (!split || split->outputs.size() != 2 || split->outputs[0] != silu->inputs[0] || split->outputs[1] != n.inputs[1 - side]) continue;
+      const Node* linear = r.index.producer(split->inputs[0], OpId::kLinear);
+      bool alone = r.index.single_use(n.inputs[side]) && r.index.single_use(split->inputs[0]) && r.index.single_use(split->outputs[0]) && r.index.single_use(split->outputs[1]);
+      if (!linear || !alone || linear->inputs.size() > 2 || !plain_linear(g, *linear)) continue;
+      const Constant& w = *g.constant(linear->inputs[1]);
+      int64_t half = w.shape[0] / 2;
+      if (!last_axis(g, split->inputs[0], std::get<SliceAttrs>(split->attrs).axis) || !(type_of(g, split->outputs[0]).shape.back() == Dim(half)) || w.shape[0] % 2) continue;
+      std::vector<int64_t> order;
+      for (int64_t i = 0; i < half; ++i) order.push_back(i), order.push_back(half + i);
+      LinearAttrs a = std::get<LinearAttrs>(linear->attrs);
+      if (!a.act.empty()) continue;
+      a.gated = true;
+      ValueId x = linear->inputs[0], rows = g.add_constant(g.value(linear->inputs[1]).name + ".gated", permute_rows(w, order));
+      return r.replace(n, OpId::kLinear, a, {x, rows});
+    }
+    return {};
+  });
+}
+
 // [a, b, K] -> [a b, K] -> Linear -> [a b, N] -> [a, b, N].
 Result<int> linear_on_all_axes(Graph& g, PassContext& c) {
   return until_stable(g, c, [](Round& r, Node& n) -> Status {

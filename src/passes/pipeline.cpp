@@ -10,7 +10,7 @@ namespace brisk {
 namespace {
 
 constexpr Pass kPipeline[] = {
-    {"keep-quantized-weights", "DequantizeLinear of constant codes is the weight of the Linear that reads it", passes::keep_quantized_weights},
+    {"fuse-quantized", "products of dequantised operands are integer products; codes of weights stay codes", passes::fuse_quantized},
     {"sink-constants", "constants that a block captures become its own", passes::sink_constants},
     {"fold-constants", "nodes whose operands are all constant become constants", passes::fold_constants},
     {"fold-shapes", "shape arithmetic over symbols ends in constants, or in dims of inputs", passes::fold_shapes},
@@ -33,6 +33,7 @@ constexpr Pass kPipeline[] = {
     {"fold-channel-arithmetic", "so do constants per channel that its result is multiplied by or added to", passes::fold_channel_arithmetic},
     {"expand-batch-norm", "what is left of BatchNorm is a product and a sum", passes::expand_batch_norm},
     {"recognize-silu", "x * Sigmoid(x) becomes Silu(x)", passes::recognize_silu},
+    {"fuse-packed-mlp", "Silu(gate) * up of one product that was split into gate and up becomes one Linear with interleaved rows", passes::fuse_packed_mlp},
     {"gather-before-head", "rows that need logits are picked before the head, not after", passes::gather_before_head},
     {"fuse-rope", "rotary embedding of q and k moves into attention", passes::fuse_rope},
     {"merge-qkv", "the q, k and v projections become one Linear", passes::merge_qkv},

@@ -1,9 +1,12 @@
-// Q/DQ: weights that a file holds as codes stay codes.
+// Q/DQ: products of quantised operands become integer products with the file's scales; weights that a file holds as codes
+// beside float activations stay codes.
+#include <algorithm>
 #include <cmath>
 
 #include "base/log.h"
 #include "passes/all.h"
 #include "passes/rewrite.h"
+#include "tensor/constant_ops.h"
 
 namespace brisk::passes {
 namespace {
@@ -97,10 +100,118 @@ ConstantPtr weight_of(const Codes& c, std::string& why) {
   return out;
 }
 
-Status step(Round& r, Node& n) {
+// ---- integer products ---------------------------------------------------------------------------------------------------------
+
+// What DequantizeLinear reads: codes in bytes, one scale and zero point, or one for each index along an axis.
+struct Dequantized {
+  ValueId codes = kNoValue, zero = kNoValue;
+  const Constant *scale = nullptr, *zero_value = nullptr;
+  int64_t axis = 0;  // of scales that are no single number
+};
+std::optional<Dequantized> dequantized(const Round& r, ValueId v, std::string& why) {
+  const Graph& g = r.g;
+  const Node* n = r.index.producer(v, OpId::kDequantizeLinear);
+  if (!n) return std::nullopt;
+  const auto& a = std::get<QuantAttrs>(n->attrs);
+  Dequantized d{n->inputs[0], operand(*n, 2), g.constant(n->inputs[1]), g.constant(operand(*n, 2)), 0};
+  const Type& t = type_of(g, d.codes);
+  if (a.to != DType::kF32 || !t.ranked || (t.dtype != DType::kI8 && t.dtype != DType::kU8)) return why = "codes of type " + std::string(dtype_name(t.dtype)), std::nullopt;
+  if (!d.scale || d.scale->dtype != DType::kF32 || (d.zero >= 0 && !d.zero_value)) return why = "scales or zero points that are computed", std::nullopt;
+  if (a.block != 0) return why = "scales for blocks", std::nullopt;
+  if (d.scale->count() != 1 && (d.scale->shape.rank != 1 || (d.axis = front_axis(a.axis, t.rank())) < 0)) return why = "scales of shape " + to_string(d.scale->shape), std::nullopt;
+  if (d.zero_value && d.zero_value->count() != d.scale->count()) return why = "scales and zero points of different shapes", std::nullopt;
+  return d;
+}
+
+// The zero point as one number or a vector; kNoValue where all are 0.
+ValueId zero_operand(Graph& g, const Dequantized& d) {
+  if (!d.zero_value) return kNoValue;
+  std::vector<int64_t> z = to_ints(d.zero_value->view());
+  if (std::all_of(z.begin(), z.end(), [](int64_t i) { return i == 0; })) return kNoValue;
+  auto c = std::make_shared<Constant>(*d.zero_value);
+  c->shape = c->count() == 1 ? Dims{} : Dims{c->count()};
+  return g.add_constant(g.value(d.zero).name + ".zero", std::move(c));
+}
+
+// Only where a kernel of the device beats the reference: elsewhere floats are faster.
+bool has_kernel(const Round& r, OpId op, const Attrs& attrs, const std::vector<ValueId>& in) {
+  ProblemDesc p;
+  p.op = op;
+  p.attrs = &attrs;
+  for (ValueId v : in) {
+    OperandDesc o;
+    if ((o.present = v >= 0)) {
+      o.type = type_of(r.g, v);
+      o.value = r.g.constant(v);
+      o.constant = o.value != nullptr;
+    }
+    p.inputs.push_back(std::move(o));
+  }
+  p.outputs.resize(1);
+  const KernelDesc* k = r.context.registry.best(p);
+  return k && k->priority > 0;
+}
+
+// Float result of integer sums: times both scales, plus the bias. `axis`: of the result, along which outputs lie.
+Status scaled_sums(Round& r, Node& root, ValueId sums, const Dequantized& x, const Dequantized& w, ValueId bias, int64_t axis) {
+  Graph& g = r.g;
+  const int64_t rank = type_of(g, sums).rank();
+  Dims along;
+  for (int64_t i = axis; i < rank; ++i) along.push(i == axis ? w.scale->count() : 1);
+  std::vector<float> scale;
+  for (int64_t i = 0; i < w.scale->count(); ++i) scale.push_back(x.scale->as<float>()[0] * w.scale->as<float>()[i]);
+  if (w.scale->count() == 1) along = Dims{};
+  ValueId factor = g.add_constant(root.name + ".scale", make_constant(DType::kF32, along, scale));
+  CastAttrs real;
+  BRISK_ASSIGN(ValueId y, r.add(root, OpId::kCast, real, {sums}));
+  if (bias < 0) return r.replace(root, OpId::kMul, NoAttrs{}, {y, factor});
+  BRISK_ASSIGN(y, r.add(root, OpId::kMul, NoAttrs{}, {y, factor}));
+  if (axis < rank - 1) {
+    std::vector<int64_t> shape(static_cast<size_t>(rank - axis), 1);
+    shape[0] = -1;
+    BRISK_ASSIGN(bias, r.add_view(root, bias, shape));
+  }
+  return r.replace(root, OpId::kAdd, NoAttrs{}, {y, bias});
+}
+
+// MatMul, Gemm or Conv of two dequantised operands, the second constant.
+Status integer_product(Round& r, Node& n) {
   Graph& g = r.g;
   const auto* gemm = std::get_if<GemmAttrs>(&n.attrs);
+  std::string why;
+  auto x = dequantized(r, n.inputs[0], why), w = dequantized(r, n.inputs[1], why);
+  const char* what = "integer product";
+  if (!x && !w && why.empty()) return {};
+  if (!x || !w) {
+    if (why.empty()) why = w ? "its first operand is not quantised" : "its second operand is not quantised";
+    return r.missed(n, what, why), Status();
+  }
+  const Constant* codes = g.constant(w->codes);
+  if (!codes) return r.missed(n, what, "its second operand is computed"), Status();
+  if (x->scale->count() != 1) return r.missed(n, what, "the first operand has scales for each index of an axis"), Status();
+  const bool conv = n.op == OpId::kConv, flip = gemm && gemm->trans_b;
+  const int64_t outputs = conv || flip ? 0 : 1;  // the weight's axis of outputs
+  if (!conv && codes->shape.rank != 2) return r.missed(n, what, "a weight of rank " + std::to_string(codes->shape.rank)), Status();
+  if (w->scale->count() != 1 && (w->axis != outputs || w->scale->count() != codes->shape[static_cast<int>(outputs)]))
+    return r.missed(n, what, "the weight's scales lie along an axis that is summed over"), Status();
+  if (gemm && (gemm->trans_a || gemm->alpha != 1 || (operand(n, 2) >= 0 && (gemm->beta != 1 || type_of(g, n.inputs[2]).rank() != 1))))
+    return r.missed(n, what, "a Gemm with alpha, beta, a transposed operand or a bias that is no row"), Status();
+  ValueId matrix = w->codes;
+  if (flip) matrix = g.add_constant(g.value(matrix).name + ".T", transposed(*codes));
+  std::vector<ValueId> in = {x->codes, matrix, zero_operand(g, *x), zero_operand(g, *w)};
+  const OpId op = conv ? OpId::kConvInteger : OpId::kMatMulInteger;
+  const Attrs attrs = conv ? n.attrs : Attrs(NoAttrs{});
+  if (!has_kernel(r, op, attrs, in)) return r.missed(n, what, "this device has no kernel for it"), Status();
+  const ValueId bias = conv || gemm ? operand(n, 2) : kNoValue;
+  BRISK_ASSIGN(ValueId sums, r.add(n, op, attrs, std::move(in)));
+  return scaled_sums(r, n, sums, *x, *w, bias, conv ? 1 : type_of(g, sums).rank() - 1);
+}
+
+Status step(Round& r, Node& n) {
+  Graph& g = r.g;
+  if (n.op == OpId::kMatMul || n.op == OpId::kGemm || n.op == OpId::kConv) BRISK_TRY(integer_product(r, n));
   if (n.op != OpId::kMatMul && n.op != OpId::kGemm) return {};
+  const auto* gemm = std::get_if<GemmAttrs>(&n.attrs);
   auto c = codes_behind(r, n.inputs[1], !gemm || !gemm->trans_b);
   if (!c) return {};
   const Type& x = type_of(g, n.inputs[0]);
@@ -122,6 +233,6 @@ Status step(Round& r, Node& n) {
 
 }  // namespace
 
-Result<int> keep_quantized_weights(Graph& g, PassContext& c) { return until_stable(g, c, step); }
+Result<int> fuse_quantized(Graph& g, PassContext& c) { return until_stable(g, c, step); }
 
 }  // namespace brisk::passes

@@ -511,6 +511,20 @@ TEST(GraphPasses, SlicesThatOverlapOrLeaveSomethingOutStay) {
   EXPECT_EQ(ops(expect_same(m, n.g, {{floats({2, 3, 8}, 1)}}, 0))[kSplit], 0);
 }
 
+TEST(GraphPasses, GateAndUpOfOneProductAreOneGatedProduct) {
+  Machine m;
+  for (bool gate_first : {true, false}) {
+    Net n;
+    ValueId both = n.add(kMatMul, {n.input("x", kRows), n.weight({8, 12}, 1)});
+    auto half = [&](int64_t i) { return n.add(kSlice, {both, n.ints({6 * i}), n.ints({6 * i + 6}), n.ints({2})}); };
+    ValueId gate = half(0), up = half(1), silu = n.add(kMul, {gate, n.add(kSigmoid, {gate})});
+    n.g.outputs = {gate_first ? n.add(kMul, {silu, up}) : n.add(kMul, {up, silu})};
+    Graph after = expect_same(m, n.g, {{floats({2, 3, 8}, 1)}, {floats({1, 1, 8}, 1)}}, 2e-6);
+    ASSERT_EQ(after.nodes.size(), 1u) << print(after);
+    EXPECT_TRUE(std::get<LinearAttrs>(after.nodes[0].attrs).gated);
+  }
+}
+
 // ---- quantised weights --------------------------------------------------------------------------------------------------------
 
 TEST(GraphPasses, QuantisedWeightsStayCodes) {
@@ -552,6 +566,59 @@ TEST(GraphPasses, QuantisedWeightsStayCodes) {
     ASSERT_EQ(after.nodes.size(), 1u) << print(after);
     ASSERT_EQ(after.nodes[0].op, kLinear);
     EXPECT_EQ(!after.constant(after.nodes[0].inputs[1])->encoding.plain(), c.kept) << print(after);
+  }
+}
+
+// x -> QuantizeLinear -> DequantizeLinear -> product with a dequantised weight, plus a bias.
+struct Quantised {
+  Net n;
+  ValueId pair(ValueId x, float scale, int zero, DType t) {
+    QuantAttrs q, d;
+    q.to = t;
+    d.to = DType::kF32;
+    ValueId s = n.number(scale), z = n.g.add_constant("z" + std::to_string(n.g.values.size()), make_constant(t, {}, std::vector<int8_t>{static_cast<int8_t>(zero)}));
+    return n.add(kDequantizeLinear, {n.add(kQuantizeLinear, {x, s, z}, q), s, z}, d);
+  }
+  ValueId weight(const Dims& shape, int64_t axis, bool each) {
+    std::vector<int8_t> codes;
+    for (int64_t i = 0; i < shape.count(); ++i) codes.push_back(static_cast<int8_t>((i * 53 + i * i) % 255 - 127));
+    std::vector<float> scale(static_cast<size_t>(each ? shape[static_cast<int>(axis)] : 1));
+    for (size_t i = 0; i < scale.size(); ++i) scale[i] = 0.002f + 0.001f * static_cast<float>(i % 3);
+    QuantAttrs d;
+    d.to = DType::kF32;
+    d.axis = axis;
+    return n.add(kDequantizeLinear, {n.g.add_constant("codes", make_constant(DType::kI8, shape, codes)),
+                                     n.g.add_constant("scales", make_constant(DType::kF32, each ? Dims{static_cast<int64_t>(scale.size())} : Dims{}, scale))}, d);
+  }
+};
+
+TEST(GraphPasses, QuantisedProductsAreIntegerProductsWhereTheDeviceHasThem) {
+  Machine m;
+  const int integer = m.registry.find("cpu.MatMulInteger") != nullptr;
+  for (bool each : {false, true}) {
+    Quantised a;
+    ValueId x = a.n.input("x", {Dim::symbol("batch"), Dim::symbol("seq"), 32});
+    ValueId y = a.n.add(kMatMul, {a.pair(x, 0.01f, 120, DType::kU8), a.weight({32, 6}, 1, each)});
+    a.n.g.outputs = {a.n.add(kAdd, {y, a.n.weight({6}, 2)})};
+    Graph after = expect_same(m, a.n.g, {{floats({2, 3, 32}, 1)}, {floats({1, 1, 32}, 2)}}, 1e-5);
+    EXPECT_EQ(ops(after)[kMatMulInteger], integer) << print(after);
+    EXPECT_EQ(ops(after)[kDequantizeLinear], 1 - integer) << print(after);
+
+    Quantised b;
+    GemmAttrs gemm;
+    gemm.trans_b = true;
+    x = b.n.input("x", {Dim::symbol("rows"), 32});
+    b.n.g.outputs = {b.n.add(kGemm, {b.pair(x, 0.01f, -3, DType::kI8), b.weight({6, 32}, 0, each), b.n.weight({6}, 2)}, gemm)};
+    EXPECT_EQ(ops(expect_same(m, b.n.g, {{floats({5, 32}, 1)}}, 1e-5))[kMatMulInteger], integer);
+
+    Quantised c;
+    WindowAttrs window;
+    window.kernel = {3, 3};
+    window.strides = window.dilations = {1, 1};
+    window.pads = {1, 1, 1, 1};
+    x = c.n.input("x", {Dim::symbol("batch"), 4, 7, 5});
+    c.n.g.outputs = {c.n.add(kConv, {c.pair(x, 0.01f, 128, DType::kU8), c.weight({6, 4, 3, 3}, 0, each), c.n.weight({6}, 2)}, window)};
+    EXPECT_EQ(ops(expect_same(m, c.n.g, {{floats({2, 4, 7, 5}, 1)}}, 1e-5))[kConvInteger], integer);
   }
 }
 
