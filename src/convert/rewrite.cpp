@@ -12,7 +12,7 @@ namespace {
 class Rewriter {
  public:
   Rewriter(const Graph& g, const DecoderIo& io, const Facts& facts, Geometry& geometry)
-      : g_(g), io_(io), facts_(facts), geometry_(geometry), map_(g.values.size(), kNoValue) {}
+      : g_(g), io_(io), facts_(facts), geometry_(geometry), map_(g.values.size(), kNoValue), uses_(g.users()) {}
 
   Result<Graph> run() {
     BRISK_ASSIGN(to_.frame, begin_step(to_.g, io_.vocab));
@@ -23,7 +23,7 @@ class Rewriter {
       if (auto s = node(id); !s.ok()) return Error{s.error().kind, describe(g_, id) + ": " + s.error().message};
     BRISK_ASSIGN(ValueId logits, to_.view(at(io_.logits), {1, {io_.vocab}}, "logits.rows"));
     BRISK_TRY(end_step(to_.g, to_.frame, logits));
-    to_.g.compact();
+    drop_unread();
     return std::move(to_.g);
   }
 
@@ -83,6 +83,17 @@ class Rewriter {
   // A constant that is no data of tokens: a table, a weight.
   Result<ConstantPtr> constant(ValueId v) { return geometry_.fixed(v); }
 
+  // Projections that were taken apart.
+  void drop_unread() {
+    auto users = to_.g.users();
+    std::vector<bool> dead(to_.g.nodes.size());
+    for (size_t i = 0; i < dead.size(); ++i) {
+      const Node& n = to_.g.nodes[i];
+      dead[i] = n.op == kLinear && users[static_cast<size_t>(n.outputs[0])].empty();
+    }
+    to_.g.compact(dead);
+  }
+
   // ---- nodes ------------------------------------------------------------------------------------------------------------
   Status node(NodeId id) {
     const Node& n = g_.nodes[static_cast<size_t>(id)];
@@ -101,7 +112,7 @@ class Rewriter {
       case kExpand: case kTile: return expand(n);
       case kSlice: return slice(n);
       case kConcat: case kSoftmax: case kLogSoftmax: case kHardmax: case kGatherElements: return along(n, std::get<AxisAttrs>(n.attrs).axis);
-      case kSplit: return along(n, std::get<SliceAttrs>(n.attrs).axis);
+      case kSplit: return split(n);
       case kTopK: return along(n, std::get<ModeAttrs>(n.attrs).axis);
       default: break;
     }
@@ -282,6 +293,38 @@ class Rewriter {
     return result(n, n.op, attrs, std::move(in));
   }
 
+  // A projection that the file has packed is taken apart, as other importers do it: passes join what kernels want joined.
+  Status split(const Node& n) {
+    int64_t axis = std::get<SliceAttrs>(n.attrs).axis;
+    const Node* linear = nullptr;
+    for (const Node& made : to_.g.nodes)
+      if (made.op == kLinear && made.outputs[0] == at(n.inputs[0])) linear = &made;
+    bool last = axis == -1 || axis == type(n.inputs[0]).rank() - 1;
+    const ConstantPtr w = linear ? to_.g.value(linear->inputs[1]).constant : nullptr;
+    bool all = std::all_of(n.outputs.begin(), n.outputs.end(), [](ValueId v) { return v >= 0; });
+    if (!w || !last || !all || uses_[static_cast<size_t>(n.inputs[0])].size() != 1 || linear->inputs.size() > 3 || !(linear->attrs == Attrs(LinearAttrs{})))
+      return along(n, axis);
+    const Node whole = *linear;
+    const ConstantPtr bias = whole.inputs.size() > 2 ? to_.g.value(whole.inputs[2]).constant : nullptr;
+    int64_t row = 0;
+    for (ValueId out : n.outputs) {
+      int64_t rows = type(out).shape.back().constant_or(0);
+      std::vector<int64_t> order(static_cast<size_t>(rows));
+      for (int64_t i = 0; i < rows; ++i) order[static_cast<size_t>(i)] = row + i;
+      std::string part = to_.g.value(whole.inputs[1]).name + "[" + std::to_string(row) + ":" + std::to_string(row + rows) + "]";
+      std::vector<ValueId> in = {whole.inputs[0], to_.constant(part, permute_rows(*w, order))};
+      if (bias) {
+        auto all = to_floats(*bias);
+        std::vector<float> own(all.begin() + row, all.begin() + row + rows);
+        in.push_back(to_.constant(part + ".bias", make_constant(DType::kF32, {rows}, own)));
+      }
+      BRISK_ASSIGN(Ragged l, layout(out));
+      BRISK_ASSIGN(map_[static_cast<size_t>(out)], to_.add(kLinear, LinearAttrs{}, std::move(in), std::move(l), whole.name + "." + std::to_string(row)));
+      row += rows;
+    }
+    return {};
+  }
+
   Status slice(const Node& n) {
     BRISK_ASSIGN(Axes a, axes_of(type(n.inputs[0]), io_));
     std::vector<std::vector<int64_t>> parts(4);  // starts, ends, axes, steps
@@ -380,6 +423,7 @@ class Rewriter {
   const Facts& facts_;
   Geometry& geometry_;
   std::vector<ValueId> map_;  // of a source value: the one here
+  std::vector<std::vector<NodeId>> uses_;
   RaggedGraph to_;
   int64_t layers_ = 0;
 };

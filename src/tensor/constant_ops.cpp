@@ -66,7 +66,8 @@ Result<ConstantPtr> interleave_rows(const ConstantPtr& a, const ConstantPtr& b) 
 ConstantPtr permute_rows(const Constant& c, const std::vector<int64_t>& order) {
   std::vector<std::pair<size_t, int64_t>> rows;
   for (int64_t r : order) rows.emplace_back(0, r);
-  return pick_rows({&c}, rows, c.shape);
+  int64_t k = c.shape.rank ? c.shape[c.shape.rank - 1] : 1, n = static_cast<int64_t>(order.size());
+  return pick_rows({&c}, rows, n * k == c.count() ? c.shape : Dims{n, k});
 }
 
 ConstantPtr transposed(const Constant& c) {

@@ -20,7 +20,7 @@ PLAIN = "plain function"
 # Nodes of a Llama layer from the Hugging Face importer: qkv, attention, output, gate and up, down.
 KERNELS_A_LAYER, LAYERS = 5, 2
 OTHER_STEPS = 6  # ids, embedding, rows that need logits (of two values), head, sampling
-AS_FROM_HF = {"llama-dynamo23-past", "mistral-dynamo18-past", "qwen2-genai"}
+AS_FROM_HF = {"llama-dynamo23-past", "mistral-dynamo18-past", "phi3-dynamo18-past", "qwen2-genai"}
 
 
 def brisk(*words):
