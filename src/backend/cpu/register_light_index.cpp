@@ -236,7 +236,7 @@ bool accepts_elements(const ProblemDesc& p) { return whole_bytes(p) && p.inputs[
 
 // --- trees: some walks side by side hide the latency of memory --------------------------------------------------------------
 
-constexpr int kWalks = 8;
+constexpr int kWalks = 16;
 
 template <int comparison, class T> bool holds(int64_t of_node, T x, T split) {
   int64_t c = comparison < 0 ? of_node : comparison;
@@ -272,7 +272,8 @@ template <int comparison, class T> class Forest {
         for (int i = 0; i < kWalks; ++i) {
           const int64_t* node = nodes_ + 4 * at[i];
           if (static_cast<uint64_t>(node[0]) >= features_) return false;
-          int64_t next = holds<comparison>(node[3], x[node[0]], splits_[at[i]]) ? node[1] : node[2];
+          // An address, not a branch: which way it goes cannot be foretold.
+          int64_t next = node[2 - static_cast<int>(holds<comparison>(node[3], x[node[0]], splits_[at[i]]))];
           if (static_cast<uint64_t>(next) >= count_) return false;
           moved |= next ^ at[i];
           at[i] = next;
