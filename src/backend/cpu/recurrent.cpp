@@ -1,7 +1,9 @@
 #include "backend/cpu/recurrent.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "backend/cpu/linear.h"
 #include "base/checked.h"
@@ -11,8 +13,9 @@ namespace {
 
 constexpr int64_t kSharedStepBytes = 256 << 10;  // weights of a step that are worth two threads and their meeting
 constexpr int64_t kRowsTogether = 16;
+constexpr int kByteWeights = 8;  // of gate_sums: see recurrent_kernels.h
 
-WeightLayout input_layout(const RecurrentShape& s) { return {WeightKind::kF32, s.gates() * s.hidden, s.input, 0, GroupTerm::kSymmetric, false}; }
+WeightLayout input_layout(const RecurrentShape& s) { return {s.bytes ? WeightKind::kInt8 : WeightKind::kF32, s.gates() * s.hidden, s.input, 0, GroupTerm::kSymmetric, false}; }
 
 // The rows of a batch that one task takes through all steps, in one direction.
 class Sequence {
@@ -86,7 +89,12 @@ class Sequence {
     int64_t n = std::min<int64_t>(16, s_.hidden - block * 16);
     for (int64_t g = 0; g < count; g++) std::copy_n(from + g * s_.hidden, n, to + g * 16);
   }
-  const float* weights(int64_t gates, int64_t block) const { return c_.r + d_ * s_.recurrent_floats() + block * s_.hidden * gates * 16; }
+  const std::byte* direction() const { return c_.r + d_ * s_.recurrent_bytes(); }
+  // Weights from element `first` on.
+  const float* weights(int64_t first) const {
+    return reinterpret_cast<const float*>(direction() + (s_.bytes ? 64 + first : first * 4));
+  }
+  const float* weights(int64_t gates, int64_t block) const { return weights(block * s_.hidden * gates * 16); }
 
   // f(row, sums [gates][16]) for all rows, kRowsTogether at a time. `start` fills a row's sums.
   template <class Start, class F>
@@ -94,8 +102,19 @@ class Sequence {
     alignas(64) float acc[kRowsTogether * 64];
     for (int64_t b = 0; b < rows_; b += kRowsTogether) {
       int64_t n = std::min(kRowsTogether, rows_ - b);
-      for (int64_t r = 0; r < n; r++) start(b + r, acc + r * gates * 16);
-      t_.gate_sums(gates, state + b * s_.padded(), s_.padded(), static_cast<int>(n), s_.hidden, w, acc);
+      if (s_.bytes) {
+        std::fill_n(acc, n * gates * 16, 0.0f);
+        t_.gate_sums(gates + kByteWeights, state + b * s_.padded(), s_.padded(), static_cast<int>(n), s_.hidden, w, acc);
+        alignas(64) float first[64];
+        float scale = *reinterpret_cast<const float*>(direction());
+        for (int64_t r = 0; r < n; r++) {
+          start(b + r, first);
+          for (int j = 0; j < gates * 16; j++) acc[r * gates * 16 + j] = first[j] + scale * acc[r * gates * 16 + j];
+        }
+      } else {
+        for (int64_t r = 0; r < n; r++) start(b + r, acc + r * gates * 16);
+        t_.gate_sums(gates, state + b * s_.padded(), s_.padded(), static_cast<int>(n), s_.hidden, w, acc);
+      }
       for (int64_t r = 0; r < n; r++) f(b + r, acc + r * gates * 16);
     }
   }
@@ -138,7 +157,7 @@ class Sequence {
     });
   }
   void gru_early_state(int64_t s, int64_t block) {
-    const float* w = weights(2, s_.blocks()) + block * s_.hidden * 16;
+    const float* w = weights((s_.blocks() * 2 + block) * s_.hidden * 16);
     each_row(1, scaled_, w, [&](int64_t b, float* acc) { load(s, b, 2, 1, block, acc); }, [&](int64_t b, float* fresh) {
       if (s < length(b)) blend(b, block, cell_ + b * s_.padded() + block * 16, fresh);
     });
@@ -203,22 +222,51 @@ int64_t RecurrentShape::workspace_bytes() const {
 Status pack_input_weights(const RecurrentShape& s, const float* w, std::byte* out) {
   LogicalWeight from;
   from.rows = w;
+  std::vector<int8_t> codes;
+  std::vector<float> scales;
+  if (s.bytes) {
+    int64_t n = s.gates() * s.hidden * s.input;
+    float scale = byte_scale(w, n);
+    for (int64_t i = 0; i < n; i++) codes.push_back(static_cast<int8_t>(std::lround(w[i] / scale)));
+    scales.assign(static_cast<size_t>(s.gates() * s.hidden), scale);
+    from.rows = codes.data();
+    from.scales = scales.data();
+  }
   return pack_weight(input_layout(s), from, {out, static_cast<size_t>(input_layout(s).bytes())});
 }
 
-void pack_recurrent_weights(const RecurrentShape& s, const float* r, float* out) {
-  auto pack = [&](int64_t first, int64_t gates, float* to) {
+float byte_scale(const float* w, int64_t n) {
+  float smallest = 0, largest = 0;
+  for (int64_t i = 0; i < n; i++) {
+    float a = std::fabs(w[i]);
+    if (a > 0 && (smallest == 0 || a < smallest)) smallest = a;
+    largest = std::max(largest, a);
+  }
+  if (!(smallest > 0) || !(largest / smallest < 127.5f)) return 0;
+  float scale = largest / std::round(largest / smallest);
+  for (int64_t i = 0; i < n; i++)
+    if (!(std::fabs(w[i] / scale - std::round(w[i] / scale)) < 1e-4f)) return 0;
+  return scale;
+}
+
+void pack_recurrent_weights(const RecurrentShape& s, const float* r, std::byte* out) {
+  float scale = s.bytes ? byte_scale(r, s.gates() * s.hidden * s.hidden) : 1;
+  std::memset(out, 0, static_cast<size_t>(s.recurrent_bytes()));
+  if (s.bytes) std::memcpy(out, &scale, sizeof scale);
+  auto pack = [&](int64_t first, int64_t gates, int64_t to) {
     for (int64_t block = 0; block < s.blocks(); block++)
       for (int64_t k = 0; k < s.hidden; k++)
         for (int64_t g = 0; g < gates; g++)
           for (int64_t j = 0; j < 16; j++, to++) {
             int64_t unit = block * 16 + j;
-            *to = unit < s.hidden ? r[((first + g) * s.hidden + unit) * s.hidden + k] : 0.0f;
+            float v = unit < s.hidden ? r[((first + g) * s.hidden + unit) * s.hidden + k] : 0.0f;
+            if (s.bytes) out[64 + to] = static_cast<std::byte>(std::lround(v / scale));
+            else std::memcpy(out + to * 4, &v, sizeof v);
           }
   };
-  if (s.cell != Cell::kGruEarly) return pack(0, s.gates(), out);
-  pack(0, 2, out);
-  pack(2, 1, out + s.blocks() * s.hidden * 2 * 16);
+  if (s.cell != Cell::kGruEarly) return pack(0, s.gates(), 0);
+  pack(0, 2, 0);
+  pack(2, 1, s.blocks() * s.hidden * 2 * 16);
 }
 
 void recurrent(const KernelTable& t, ThreadPool& pool, const RecurrentCall& c) {
@@ -226,7 +274,7 @@ void recurrent(const KernelTable& t, ThreadPool& pool, const RecurrentCall& c) {
   if (s.batch < 1) return;
   if (s.time > 0)
     for (int64_t d = 0; d < s.directions; d++) input_products(t, pool, c, d);
-  int64_t step_bytes = s.recurrent_floats() * 4;
+  int64_t step_bytes = s.recurrent_bytes();
   if (s.directions * s.batch == 1 && step_bytes >= kSharedStepBytes && pool.size() > 1) {
     Sequence q(t, c, 0, 0, 1);
     int64_t parts = std::min<int64_t>(pool.size(), s.blocks());

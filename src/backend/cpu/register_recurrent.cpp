@@ -28,7 +28,16 @@ bool weight(const ProblemDesc& p, size_t i) {
   return std::all_of(o.type.shape.begin(), o.type.shape.end(), [](const Dim& d) { return d.constant_or(0) > 0; });
 }
 
-template <Cell cell> bool accepts(const ProblemDesc& p) {
+// All directions of a weight are bytes times one number. An engine that was built so says so by its kernel.
+bool by_bytes(const OperandDesc& o) {
+  if (!o.value) return true;
+  int64_t n = o.value->count() / o.value->shape[0];
+  for (int64_t d = 0; d < o.value->shape[0]; d++)
+    if (byte_scale(o.value->as<float>() + d * n, n) == 0) return false;
+  return true;
+}
+
+template <Cell cell, bool bytes> bool accepts(const ProblemDesc& p) {
   const auto& a = p.get<RecurrentAttrs>();
   if (a.clip != 0 || a.input_forget || !usual_functions(a, cell) || p.has(7)) return false;
   if (cell != Cell::kLstm && a.linear_before_reset != (cell == Cell::kGruLate)) return false;
@@ -40,11 +49,13 @@ template <Cell cell> bool accepts(const ProblemDesc& p) {
   // The shapes that packing goes by.
   auto size = [&](size_t i, size_t axis) { return p.inputs[i].type.shape[axis].constant_or(0); };
   int64_t gates = cell == Cell::kLstm ? 4 : 3, d = a.direction == "bidirectional" ? 2 : 1;
-  return size(1, 0) == d && size(2, 0) == d && size(1, 1) == gates * a.hidden && size(2, 1) == gates * a.hidden && size(2, 2) == a.hidden;
+  bool fits = size(1, 0) == d && size(2, 0) == d && size(1, 1) == gates * a.hidden && size(2, 1) == gates * a.hidden && size(2, 2) == a.hidden;
+  return fits && (!bytes || (by_bytes(p.inputs[1]) && by_bytes(p.inputs[2])));
 }
 
-RecurrentShape weight_shape(Cell cell, const RecurrentAttrs& a, int64_t input) {
+RecurrentShape weight_shape(Cell cell, bool bytes, const RecurrentAttrs& a, int64_t input) {
   RecurrentShape s;
+  s.bytes = bytes;
   s.cell = cell;
   s.directions = a.direction == "bidirectional" ? 2 : 1;
   s.backward = a.direction == "reverse";
@@ -53,10 +64,10 @@ RecurrentShape weight_shape(Cell cell, const RecurrentAttrs& a, int64_t input) {
   s.input = input;
   return s;
 }
-RecurrentShape shape_of(Cell cell, const KernelArgs& k) {
+RecurrentShape shape_of(Cell cell, bool bytes, const KernelArgs& k) {
   const auto& a = k.get<RecurrentAttrs>();
   const Dims& x = k.in[0].shape;
-  RecurrentShape s = weight_shape(cell, a, x[2]);
+  RecurrentShape s = weight_shape(cell, bytes, a, x[2]);
   s.time = x[a.batch_first ? 1 : 0];
   s.batch = x[a.batch_first ? 0 : 1];
   return s;
@@ -78,15 +89,15 @@ Status check(const RecurrentShape& s, const KernelArgs& k) {
   return {};
 }
 
-template <Cell cell> Status run(KernelContext& kc, const KernelArgs& k) {
+template <Cell cell, bool bytes> Status run(KernelContext& kc, const KernelArgs& k) {
   RecurrentCall c;
-  c.shape = shape_of(cell, k);
+  c.shape = shape_of(cell, bytes, k);
   BRISK_TRY(check(c.shape, k));
   auto in = [&](size_t i) { return k.has(i) ? k.in[i].as<float>() : nullptr; };
   auto out = [&](size_t i) { return i < k.out.size() && k.out[i].present ? k.out[i].as<float>() : nullptr; };
   c.x = in(0);
   c.w = k.in[1].as<std::byte>();
-  c.r = in(2);
+  c.r = k.in[2].as<std::byte>();
   c.bias = in(3);
   if (k.has(4)) c.lengths = k.in[4].as<int32_t>();
   c.h0 = in(5);
@@ -100,17 +111,17 @@ template <Cell cell> Status run(KernelContext& kc, const KernelArgs& k) {
   return {};
 }
 
-template <Cell cell> KernelDesc desc(const char* id, OpId op, const char* packing) {
+template <Cell cell, bool bytes> KernelDesc desc(const char* id, OpId op, const char* packing) {
   KernelDesc d;
   d.id = id;
   d.op = op;
   d.requires_isa = {"avx2"};
-  d.priority = 10;
+  d.priority = bytes ? 20 : 10;
   d.numerics = id;
-  d.accepts = accepts<cell>;
-  d.run = run<cell>;
-  d.workspace = [](const KernelArgs& k) { return shape_of(cell, k).workspace_bytes(); };
-  auto shape = [](const ProblemDesc& p) { return weight_shape(cell, p.get<RecurrentAttrs>(), p.inputs[1].type.shape[2].constant_or(0)); };
+  d.accepts = accepts<cell, bytes>;
+  d.run = run<cell, bytes>;
+  d.workspace = [](const KernelArgs& k) { return shape_of(cell, bytes, k).workspace_bytes(); };
+  auto shape = [](const ProblemDesc& p) { return weight_shape(cell, bytes, p.get<RecurrentAttrs>(), p.inputs[1].type.shape[2].constant_or(0)); };
   using Bytes = std::vector<std::byte>;
   auto pack_w = [](const ProblemDesc& p, const Constant& c) -> Result<Bytes> {
     RecurrentShape s = decltype(shape){}(p);
@@ -121,22 +132,25 @@ template <Cell cell> KernelDesc desc(const char* id, OpId op, const char* packin
   };
   auto pack_r = [](const ProblemDesc& p, const Constant& c) -> Result<Bytes> {
     RecurrentShape s = decltype(shape){}(p);
-    Bytes out(static_cast<size_t>(s.directions * s.recurrent_floats()) * sizeof(float));
+    Bytes out(static_cast<size_t>(s.directions * s.recurrent_bytes()));
     for (int64_t i = 0; i < s.directions; i++)
-      pack_recurrent_weights(s, c.as<float>() + i * s.gates() * s.hidden * s.hidden, reinterpret_cast<float*>(out.data()) + i * s.recurrent_floats());
+      pack_recurrent_weights(s, c.as<float>() + i * s.gates() * s.hidden * s.hidden, out.data() + i * s.recurrent_bytes());
     return out;
   };
   d.packings = {{1, std::string(packing) + ".w", pack_w, [](const ProblemDesc& p, const OperandDesc&) { RecurrentShape s = decltype(shape){}(p); return s.directions * s.input_bytes(); }},
-                {2, std::string(packing) + ".r", pack_r, [](const ProblemDesc& p, const OperandDesc&) { RecurrentShape s = decltype(shape){}(p); return s.directions * s.recurrent_floats() * 4; }}};
+                {2, std::string(packing) + ".r", pack_r, [](const ProblemDesc& p, const OperandDesc&) { RecurrentShape s = decltype(shape){}(p); return s.directions * s.recurrent_bytes(); }}};
   return d;
 }
 
 }  // namespace
 
 void add_recurrent(Registry& r) {
-  r.add(desc<Cell::kLstm>("cpu.Lstm.f32", OpId::kLstm, "cpu.lstm.f32"));
-  r.add(desc<Cell::kGruLate>("cpu.Gru.late.f32", OpId::kGru, "cpu.gru.late.f32"));
-  r.add(desc<Cell::kGruEarly>("cpu.Gru.early.f32", OpId::kGru, "cpu.gru.early.f32"));
+  r.add(desc<Cell::kLstm, false>("cpu.Lstm.f32", OpId::kLstm, "cpu.lstm.f32"));
+  r.add(desc<Cell::kGruLate, false>("cpu.Gru.late.f32", OpId::kGru, "cpu.gru.late.f32"));
+  r.add(desc<Cell::kGruEarly, false>("cpu.Gru.early.f32", OpId::kGru, "cpu.gru.early.f32"));
+  r.add(desc<Cell::kLstm, true>("cpu.Lstm.bytes", OpId::kLstm, "cpu.lstm.i8"));
+  r.add(desc<Cell::kGruLate, true>("cpu.Gru.late.bytes", OpId::kGru, "cpu.gru.late.i8"));
+  r.add(desc<Cell::kGruEarly, true>("cpu.Gru.early.bytes", OpId::kGru, "cpu.gru.early.i8"));
 }
 
 }  // namespace brisk::cpu
