@@ -73,8 +73,8 @@ class Sdpa {
     mask_keys_ = keys_;
     if (!k_.has(3)) return {};
     const Dims& m = k_.in[3].shape;
-    if (m.rank < 1 || m.rank > 4) return invalid("mask of rank " + std::to_string(m.rank));
-    mask_keys_ = m[m.rank - 1] == 1 ? keys_ : m[m.rank - 1];
+    if (m.rank > 4) return invalid("mask of rank " + std::to_string(m.rank));
+    mask_keys_ = m.rank == 0 || m[m.rank - 1] == 1 ? keys_ : m[m.rank - 1];
     int64_t full[4] = {batch_, heads_, queries_, mask_keys_}, stride = 1;
     for (int i = 3; i >= 0; --i) {
       int own = i - (4 - m.rank);

@@ -58,8 +58,8 @@ class Sdpa {
   // The mask is broadcast to [B, heads, queries, its own keys]; keys that it does not reach are masked.
   Status set_mask() {
     const Dims& m = k_.in[3].shape;
-    if (m.rank < 1 || m.rank > 4) return invalid("mask of rank " + std::to_string(m.rank));
-    mask_keys_ = m[m.rank - 1];
+    if (m.rank > 4) return invalid("mask of rank " + std::to_string(m.rank));
+    mask_keys_ = m.rank ? m[m.rank - 1] : 1;
     mask_keys_ = mask_keys_ == 1 && keys_ != 1 ? keys_ : mask_keys_;
     Dims full{batch_, heads_, queries_, mask_keys_};
     for (int i = 0; i < m.rank; ++i)
