@@ -108,7 +108,7 @@ Run run_command(CLI::App& app) {
   app.add_option("MODEL", o->model, "a model or an engine file")->required();
   app.add_option("--input", o->inputs, "name=file.npy; repeatable")->allow_extra_args(false);
   app.add_option("--inputs", o->npz, "all inputs in one .npz");
-  app.add_option("--pb", o->pb, "inputs in order as ONNX TensorProto files; an empty file is an absent optional input");
+  app.add_option("--pb", o->pb, "inputs in order as ONNX TensorProto files; an empty file is an absent optional input")->expected(0, -1);
   app.add_option("--outputs", o->outputs, "write results to this .npz");
   app.add_option("--out-dir", o->out_dir, "write results as output_0.pb, output_1.pb, ...")->type_name("DIR");
   app.add_option("--compare", o->compare, "compare results with this .npz; exit 1 where they differ");

@@ -92,7 +92,7 @@ class Decoder {
     out = static_cast<E>(v);
     return {};
   }
-  Status dtype(uint8_t v, DType& out) { return enumerator(v, DType::kF8E5M2, "element type", out); }
+  Status dtype(uint8_t v, DType& out) { return enumerator(v, DType::kU2, "element type", out); }
 
   Status weight(const fb::Weight& w, Weight& out) {
     BRISK_TRY(text(w.name(), out.name));

@@ -36,9 +36,10 @@ struct ReduceAttrs {  // Reduce*: axes normalised to [0, rank), ascending; ArgMa
 
 struct CastAttrs {
   DType to = DType::kF32;
-  bool saturate = true;  // to fp8 only
+  bool saturate = true;        // to fp8 only
+  std::string round = "up";    // to f8e8m0 only: up, down, nearest
   static constexpr const char* kName = "cast";
-  template <class S, class F> static void fields(S& s, F&& f) { f("to", s.to), f("saturate", s.saturate); }
+  template <class S, class F> static void fields(S& s, F&& f) { f("to", s.to), f("saturate", s.saturate), f("round", s.round); }
 };
 
 struct TransposeAttrs {

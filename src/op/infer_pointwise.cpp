@@ -59,7 +59,7 @@ bool fits(DType t, const Dim& d) {
   auto v = d.constant();
   if (!v || t == DType::kI64 || t == DType::kBool) return true;
   if (t == DType::kU64) return *v >= 0;
-  bool is_signed = t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI4;
+  bool is_signed = t == DType::kI8 || t == DType::kI16 || t == DType::kI32 || t == DType::kI4 || t == DType::kI2;
   int64_t top = int64_t{1} << (dtype_bits(t) - (is_signed ? 1 : 0));
   return *v < top && *v >= (is_signed ? -top : 0);
 }
@@ -126,12 +126,21 @@ Status infer_cast(InferContext& c) {
     if (out.dtype == DType::kBool && !v) return {};
     if (out.dtype == DType::kBool) d = Dim(*v != 0);
     // Narrow types wrap: only numbers that surely fit are carried over.
-    else if (dtype_bits(out.dtype) < 32 && (!v || *v < 0 || *v > 127)) return {};
+    else if (dtype_bits(out.dtype) < 32 && (!v || *v < 0 || *v >= int64_t{1} << (std::min(dtype_bits(out.dtype), 8) - 1))) return {};
     else if (dtype_bits(out.dtype) == 32 && v && (*v < INT32_MIN || *v > INT32_MAX)) return {};
     else if (out.dtype == DType::kU64 && v && *v < 0) return {};
     else if (out.dtype == DType::kU32 && v && *v < 0) return {};
   }
   out.elements = std::move(e);
+  return {};
+}
+
+Status infer_bitcast(InferContext& c) {
+  const Type& x = c.in(0);
+  DType to = c.attrs<CastAttrs>().to;
+  if (dtype_bits(x.dtype) != dtype_bits(to) || to == DType::kString)
+    return invalid("elements of " + std::string(dtype_name(x.dtype)) + " are not as wide as " + std::string(dtype_name(to)));
+  c.out() = Type{to, x.ranked, x.shape, {}};
   return {};
 }
 

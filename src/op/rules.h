@@ -4,7 +4,7 @@
 
 namespace brisk::rules {
 
-Status infer_unary(InferContext&), infer_predicate(InferContext&), infer_cast(InferContext&), infer_binary(InferContext&),
+Status infer_unary(InferContext&), infer_predicate(InferContext&), infer_cast(InferContext&), infer_bitcast(InferContext&), infer_binary(InferContext&),
     infer_compare(InferContext&), infer_where(InferContext&), infer_pointwise(InferContext&);
 
 Status infer_embedding(InferContext&), infer_linear(InferContext&), infer_norm(InferContext&), infer_rope(InferContext&),

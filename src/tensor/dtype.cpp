@@ -9,7 +9,9 @@ constexpr Row kTable[kDTypeCount] = {
     {"i8", 8, kIntClass},     {"u8", 8, kIntClass},     {"i16", 16, kIntClass},    {"u16", 16, kIntClass},
     {"i32", 32, kIntClass},   {"u32", 32, kIntClass},   {"i64", 64, kIntClass},    {"u64", 64, kIntClass},
     {"bool", 8, kOther},      {"i4", 4, kIntClass},     {"u4", 4, kIntClass},      {"f8e4m3", 8, kFloatClass},
-    {"f8e5m2", 8, kFloatClass}, {"string", 0, kOther},
+    {"f8e5m2", 8, kFloatClass}, {"f8e4m3fnuz", 8, kFloatClass}, {"f8e5m2fnuz", 8, kFloatClass},
+    {"f8e8m0", 8, kFloatClass}, {"f4e2m1", 4, kFloatClass}, {"i2", 2, kIntClass}, {"u2", 2, kIntClass},
+    {"string", 0, kOther},
 };
 const Row& row(DType t) { return kTable[static_cast<int>(t)]; }
 }  // namespace

@@ -12,6 +12,10 @@ enum class DType : uint8_t {
   kBool,                 // one byte, 0 or 1
   kI4, kU4,              // two to a byte, low nibble first
   kF8E4M3, kF8E5M2,      // OCP FP8 (E4M3 without infinities)
+  kF8E4M3Fnuz, kF8E5M2Fnuz,  // one more in the exponent's bias; no infinities, no negative zero, one NaN (0x80)
+  kF8E8M0,               // 2^(code - 127), 255 is NaN: the scales of OCP MX
+  kF4E2M1,               // OCP FP4, two to a byte, low nibble first
+  kI2, kU2,              // four to a byte, low bits first
   kString,               // not stored in tensors; named so that errors can say so
 };
 inline constexpr int kDTypeCount = static_cast<int>(DType::kString) + 1;

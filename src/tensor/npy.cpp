@@ -135,9 +135,8 @@ Result<std::map<std::string, ConstantPtr>> read_npz(const std::string& path) {
 Result<std::string> format_npy(const Constant& c) {
   if (!c.encoding.plain()) return internal(".npy: a quantised constant");
   DType stored = c.dtype;
-  if (stored == DType::kI4) stored = DType::kI8;
-  if (stored == DType::kU4) stored = DType::kU8;
-  if (stored == DType::kBF16 || stored == DType::kF8E4M3 || stored == DType::kF8E5M2) stored = DType::kF32;
+  if (dtype_bits(stored) < 8 && is_integer(stored)) stored = stored == DType::kI4 || stored == DType::kI2 ? DType::kI8 : DType::kU8;
+  if (stored == DType::kBF16 || (is_float(stored) && dtype_bits(stored) <= 8)) stored = DType::kF32;
   const char* descr = nullptr;
   for (const Descr& d : kDescrs)
     if (d.dtype == stored) descr = d.text;

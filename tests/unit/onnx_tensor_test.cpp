@@ -6,7 +6,8 @@ namespace brisk {
 namespace {
 
 TEST(TensorProto, RoundTripOfEveryWidth) {
-  for (DType t : {DType::kF32, DType::kF16, DType::kF64, DType::kI8, DType::kU16, DType::kI64, DType::kBool, DType::kU4, DType::kF8E5M2}) {
+  for (DType t : {DType::kF32, DType::kF16, DType::kF64, DType::kI8, DType::kU16, DType::kI64, DType::kBool, DType::kU4, DType::kF8E5M2,
+                  DType::kF8E4M3Fnuz, DType::kF8E5M2Fnuz, DType::kF8E8M0, DType::kF4E2M1, DType::kI2, DType::kU2}) {
     Constant c;
     c.dtype = t;
     c.shape = {3};

@@ -31,6 +31,7 @@ ORACLES = {
     "real-onnx": ("", "tools/oracles/real_onnx.py {dir}/real-onnx"),
     "decoders": ("tests/data/decoders/decoders.json", "tools/oracles/decoders.py {dir}"),
     "onnx-opsets": ("tests/data/onnx_opsets.tar.xz", "tools/oracles/onnx_opsets.py {out}"),
+    "contrib": ("", "tools/oracles/contrib.py --check tests/data/contrib.npz"),
     "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
 IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with

@@ -122,20 +122,40 @@ void store_int(void* p, DType t, int64_t i, int64_t v) {
     case DType::kI32: case DType::kU32: static_cast<uint32_t*>(p)[i] = static_cast<uint32_t>(v); return;
     case DType::kI64: case DType::kU64: static_cast<uint64_t*>(p)[i] = static_cast<uint64_t>(v); return;
     case DType::kF64: static_cast<double*>(p)[i] = static_cast<double>(v); return;
-    case DType::kI4: case DType::kU4: store_float(p, t, i, static_cast<float>(v & 15)); return;
+    case DType::kI4: case DType::kU4: case DType::kI2: case DType::kU2: store_float(p, t, i, static_cast<float>(v & 15)); return;
     default: store_float(p, t, i, static_cast<float>(v));
   }
 }
 
-// fp8 overflow: the largest finite number if saturating, else NaN (E4M3) or infinity (E5M2).
+// What is written for v when it is too large for fp8: the largest finite number if saturating, else infinity (E5M2) or NaN.
 float fp8_input(float v, const CastAttrs& a) {
-  if (a.to != DType::kF8E4M3 && a.to != DType::kF8E5M2) return v;
-  float top = a.to == DType::kF8E4M3 ? 448.0f : 57344.0f, round_up = a.to == DType::kF8E4M3 ? 464.0f : 61440.0f;
+  struct { float top, round_up; } range;
+  switch (a.to) {
+    case DType::kF8E4M3: range = {448, 464}; break;
+    case DType::kF8E4M3Fnuz: range = {240, 248}; break;
+    case DType::kF8E5M2: case DType::kF8E5M2Fnuz: range = {57344, 61440}; break;
+    default: return v;
+  }
   if (std::isnan(v)) return v;
-  if (a.saturate) return std::clamp(v, -top, top);
-  bool over = a.to == DType::kF8E4M3 ? std::fabs(v) > round_up : std::fabs(v) >= round_up;
-  if (over || std::isinf(v)) return a.to == DType::kF8E4M3 ? std::copysign(NAN, v) : std::copysign(INFINITY, v);
-  return v;
+  if (a.saturate) return std::clamp(v, -range.top, range.top);
+  bool over = a.to == DType::kF8E4M3 ? std::fabs(v) > range.round_up : std::fabs(v) >= range.round_up;  // halves to even
+  if (!over) return v;
+  return a.to == DType::kF8E5M2 ? std::copysign(INFINITY, v) : std::copysign(NAN, v);
+}
+
+// A power of two as f8e8m0: 2^(code - 127). ONNX rounds up unless told otherwise, and gives NaN for what is not finite.
+uint8_t e8m0_code(float v, const CastAttrs& a) {
+  const uint32_t bits = std::bit_cast<uint32_t>(v);
+  uint32_t exponent = bits >> 23 & 255, fraction = bits & 0x7fffffu;
+  if (exponent == 255) return 255;
+  bool up = a.round == "up" ? fraction > 0 : a.round == "nearest" && (fraction > 0x400000u || (fraction == 0x400000u && exponent > 0));
+  if (up && !(a.saturate && exponent == 254)) ++exponent;
+  return static_cast<uint8_t>(exponent);
+}
+
+void store_cast(const TensorView& y, int64_t i, float v, const CastAttrs& a) {
+  if (y.dtype == DType::kF8E8M0) y.as<uint8_t>()[i] = e8m0_code(v, a);
+  else store_float(y.data, y.dtype, i, fp8_input(v, a));
 }
 
 Status run_cast(KernelContext&, const KernelArgs& k) {
@@ -148,22 +168,29 @@ Status run_cast(KernelContext&, const KernelArgs& k) {
     if (!is_float(x.dtype)) {
       if (x.dtype == DType::kU64 && to_float_type) {
         auto v = static_cast<double>(x.as<uint64_t>()[i]);
-        y.dtype == DType::kF64 ? void(y.as<double>()[i] = v) : store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+        y.dtype == DType::kF64 ? void(y.as<double>()[i] = v) : store_cast(y, i, static_cast<float>(v), a);
         continue;
       }
       int64_t v = load_int(x.data, x.dtype, i);
-      if (to_float_type && y.dtype != DType::kF64) store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+      if (to_float_type && y.dtype != DType::kF64) store_cast(y, i, static_cast<float>(v), a);
       else store_int(y.data, y.dtype, i, v);
       continue;
     }
     double v = x.dtype == DType::kF64 ? x.as<double>()[i] : static_cast<double>(load_float(x.data, x.dtype, i));
     if (y.dtype == DType::kF64) y.as<double>()[i] = v;
-    else if (to_float_type) store_float(y.data, y.dtype, i, fp8_input(static_cast<float>(v), a));
+    else if (to_float_type) store_cast(y, i, static_cast<float>(v), a);
     else if (y.dtype == DType::kBool) y.as<uint8_t>()[i] = v != 0;
     else if (y.dtype == DType::kU64 && v >= 9223372036854775808.0)
       y.as<uint64_t>()[i] = v >= 18446744073709551615.0 ? UINT64_MAX : static_cast<uint64_t>(v);
     else store_int(y.data, y.dtype, i, int_of(v));
   }
+  return {};
+}
+
+Status run_bitcast(KernelContext&, const KernelArgs& k) {
+  const TensorView &x = k.in[0], &y = k.out[0];
+  std::memcpy(y.data, x.data, static_cast<size_t>(y.bytes()));
+  for (int64_t i = 0; y.dtype == DType::kBool && i < y.count(); ++i) y.as<uint8_t>()[i] = x.as<uint8_t>()[i] != 0;
   return {};
 }
 
@@ -416,6 +443,7 @@ void add_pointwise(Registry& r) {
               kHardSwish, kMish, kGelu, kLeakyRelu, kElu, kCelu, kSelu, kHardSigmoid, kThresholdedRelu>(r);
   add_plain(r, kNot, run_not);
   add_plain(r, kBitwiseNot, run_bitwise_not);
+  add_plain(r, kBitCast, run_bitcast);
   add_plain(r, kIsNaN, run_predicate<true>);
   add_plain(r, kIsInf, run_predicate<false>);
   add_plain(r, kCast, run_cast);

@@ -12,6 +12,8 @@ struct Range {
 };
 Range range_of(DType t) {
   switch (t) {
+    case DType::kI2: return {-2, 1};
+    case DType::kU2: return {0, 3};
     case DType::kI4: return {-8, 7};
     case DType::kU4: return {0, 15};
     case DType::kI8: return {-128, 127};
@@ -57,17 +59,18 @@ Status run_quantize(KernelContext&, const KernelArgs& k) {
   ScaleIndex at(k, a);
   BRISK_TRY(at.check(k));
   Range range = range_of(y.dtype);
-  bool narrow = y.dtype == DType::kF8E4M3 || y.dtype == DType::kF8E5M2;
-  float top = y.dtype == DType::kF8E4M3 ? 448.0f : 57344.0f;
+  const bool narrow = is_float(y.dtype), e4m3 = y.dtype == DType::kF8E4M3 || y.dtype == DType::kF8E4M3Fnuz;
+  const float top = y.dtype == DType::kF4E2M1 ? 6.0f : y.dtype == DType::kF8E4M3Fnuz ? 240.0f : e4m3 ? 448.0f : 57344.0f;
   for (int64_t i = 0, n = x.count(); i < n; ++i) {
     int64_t s = at(i);
     float scale = load_float(k.in[1].data, k.in[1].dtype, s), v = load_float(x.data, x.dtype, i) / scale;
     // f16 data is divided in f16.
     if (x.dtype == DType::kF16) v = f16(v);
     if (narrow) {
+      if (k.has(2)) v += load_float(k.in[2].data, k.in[2].dtype, s);
       bool over = std::fabs(v) > top;
-      if (over && a.saturate) v = std::copysign(top, v);
-      else if (over) v = y.dtype == DType::kF8E4M3 ? NAN : std::copysign(INFINITY, v);
+      if (over && (a.saturate || y.dtype == DType::kF4E2M1)) v = std::copysign(top, v);
+      else if (over) v = y.dtype == DType::kF8E5M2 ? std::copysign(INFINITY, v) : NAN;
       store_float(y.data, y.dtype, i, v);
       continue;
     }

@@ -197,6 +197,9 @@ LowerFn find_lowering(const std::string& domain, const std::string& op) {
     register_attention(t);
     register_signal(t);
     register_contrib(t);
+    register_contrib_attention(t);
+    register_contrib_quantized(t);
+    register_ml(t);
     register_trees(t);
     register_vision(t);
     return t;

@@ -125,6 +125,9 @@ void register_control(LowerTable& t);
 void register_attention(LowerTable& t);
 void register_signal(LowerTable& t);
 void register_contrib(LowerTable& t);
+void register_contrib_attention(LowerTable& t);
+void register_contrib_quantized(LowerTable& t);
+void register_ml(LowerTable& t);
 void register_trees(LowerTable& t);
 void register_vision(LowerTable& t);
 

@@ -46,10 +46,57 @@ ConstantPtr blocks_of(Lower& l, ValueId codes, ValueId scales, ValueId zeros, in
   return w;
 }
 
+// Codes of 2, 4 or 8 bits, low bits first, in rows of `per_row` bytes.
+struct Codes {
+  const uint8_t* bytes;
+  int64_t per_row, bits;
+  int64_t at(int64_t row, int64_t i) const {
+    int64_t per = 8 / bits;
+    return bytes[row * per_row + i / per] >> (i % per * bits) & ((1 << bits) - 1);
+  }
+};
+
+// The same weights as plain numbers [rows, k], for what Encoding cannot say: groups by an index, zero points in floating point,
+// other widths. `group_of`: the block of each of the k places; empty: place / block.
+ConstantPtr plain_weights(Lower& l, ValueId codes, ValueId scales, ValueId zeros, int64_t rows, int64_t k, int64_t bits, int64_t block,
+                          const std::vector<int64_t>& group_of) {
+  const Constant *c = l.constant(codes), *s = l.constant(scales), *z = zeros == kNoValue ? nullptr : l.constant(zeros);
+  if (!c || !s || (zeros != kNoValue && !z)) return l.refuse("weights, scales and zero points that are not constants"), nullptr;
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block > 1 << 20 || rows < 1 || k < 1 || rows > INT32_MAX || k > INT32_MAX)
+    return l.refuse("bits " + std::to_string(bits) + ", block_size " + std::to_string(block)), nullptr;
+  const int64_t blocks = (k + block - 1) / block, zero_row = (blocks * bits + 7) / 8;
+  const Codes code{reinterpret_cast<const uint8_t*>(c->data.bytes.data()), blocks * block * bits / 8, bits};
+  if (c->stored_bytes() != rows * code.per_row || s->count() != rows * blocks) return l.bad("weights or scales do not fit " + std::to_string(rows) + " rows of " + std::to_string(k)), nullptr;
+  const bool real_zeros = z && is_float(z->dtype);
+  if (z && (real_zeros ? z->count() != rows * blocks : z->stored_bytes() != rows * zero_row)) return l.bad("zero points do not fit"), nullptr;
+  const Codes zero{z ? reinterpret_cast<const uint8_t*>(z->data.bytes.data()) : nullptr, zero_row, bits};
+  std::vector<float> w(static_cast<size_t>(rows * k));
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t i = 0; i < k; ++i) {
+      const int64_t g = group_of.empty() ? i / block : group_of[static_cast<size_t>(i)], at = r * blocks + g;
+      if (g < 0 || g >= blocks) return l.bad("g_idx holds " + std::to_string(g) + ", allowed 0 to " + std::to_string(blocks - 1)), nullptr;
+      float offset = static_cast<float>(1 << (bits - 1));
+      if (real_zeros) offset = load_float(z->data.bytes.data(), z->dtype, at);
+      else if (z) offset = static_cast<float>(zero.at(r, g));
+      w[static_cast<size_t>(r * k + i)] = (static_cast<float>(code.at(r, i)) - offset) * load_float(s->data.bytes.data(), s->dtype, at);
+    }
+  return make_constant<float>(DType::kF32, {rows, k}, w);
+}
+
 // (x [..., K], weight, scales, zero points?, group index?, bias?).
 void matmul_nbits(Lower& l) {
-  if (l.has(4)) return void(l.refuse("a group index (g_idx)"));
-  ConstantPtr w = blocks_of(l, l.in(1), l.in(2), l.in(3), l.i("N", 0), l.i("K", 0), l.i("bits", 4), l.i("block_size", 0));
+  const int64_t n = l.i("N", 0), k = l.i("K", 0), bits = l.i("bits", 4), block = l.i("block_size", 0);
+  std::vector<int64_t> groups;
+  if (l.has(4)) {
+    auto given = l.numbers(l.in(4));
+    if (!given) return void(l.refuse("a group index (g_idx) that is not a constant"));
+    if (static_cast<int64_t>(given->size()) != k) return void(l.bad("g_idx has " + std::to_string(given->size()) + " numbers, wanted " + std::to_string(k)));
+    for (int64_t i = 0; block > 0 && i < k; ++i)
+      if ((*given)[static_cast<size_t>(i)] != i / block) groups = *given;
+  }
+  const Constant* zeros = l.constant(l.in(3));
+  bool plain = !groups.empty() || (zeros && is_float(zeros->dtype)) || bits == 2 || k % 2 != 0;
+  ConstantPtr w = plain ? plain_weights(l, l.in(1), l.in(2), l.in(3), n, k, bits, block, groups) : blocks_of(l, l.in(1), l.in(2), l.in(3), n, k, bits, block);
   if (!w) return;
   DType t = l.dtype(l.in(0));
   std::vector<ValueId> in = {l.cast(l.in(0), DType::kF32), l.constant_value(w)};
@@ -60,14 +107,66 @@ void matmul_nbits(Lower& l) {
 // (data [V, K / 2], indices, scales, zero points?): rows picked and dequantised.
 void gather_block_quantized(Lower& l) {
   const Constant* c = l.constant(l.in(0));
-  int64_t bits = l.i("bits", 4);
+  int64_t bits = l.i("bits", 4), block = l.i("block_size", 128);
   if (!c || c->shape.rank != 2 || l.i("gather_axis", 0) != 0) return void(l.refuse("data that is not a constant of rank 2, gathered along axis 0"));
   if (int64_t axis = l.i("quantize_axis", 1); axis != 1 && axis != -1) return void(l.refuse("quantize_axis " + std::to_string(axis)));
-  int64_t k = dtype_bits(c->dtype) == 4 ? c->shape[1] : c->shape[1] * 8 / bits;
-  if (c->dtype == DType::kI4) return void(l.refuse("signed 4-bit data"));
-  ConstantPtr w = blocks_of(l, l.in(0), l.in(2), l.in(3), c->shape[0], k, bits, l.i("block_size", 128));
+  if (dtype_bits(c->dtype) != 8 || bits < 1 || bits > 8) {
+    // Elements of 4 bits: codes minus zero points, which are of the data's type and 0 unless given.
+    QuantAttrs a;
+    a.axis = 1;
+    a.block = block;
+    a.to = l.dtype(l.in(2));
+    if (block < 1) return void(l.bad("block_size " + std::to_string(block)));
+    ValueId table = l.add(kDequantizeLinear, a, {l.in(0), l.in(2), l.in(3)});
+    return l.set(0, l.gather(table, l.cast(l.in(1), DType::kI64), 0));
+  }
+  ConstantPtr w = blocks_of(l, l.in(0), l.in(2), l.in(3), c->shape[0], c->shape[1] * 8 / bits, bits, block);
   if (!w) return;
   l.set(0, l.cast(l.add(kEmbedding, NoAttrs{}, {l.constant_value(w), l.cast(l.in(1), DType::kI32)}), l.dtype(l.in(2))));
+}
+
+// An activation by its ONNX name, with the numbers that the fused operators carry.
+ValueId activated(Lower& l, ValueId x, const std::string& name, float alpha, float beta) {
+  AlphaBetaAttrs a;
+  a.alpha = alpha;
+  a.beta = beta;
+  if (name.empty()) return x;
+  if (name == "Relu") return l.unary(kRelu, x);
+  if (name == "Tanh") return l.unary(kTanh, x);
+  if (name == "Sigmoid") return l.unary(kSigmoid, x);
+  if (name == "LeakyRelu") return l.add(kLeakyRelu, a, {x});
+  if (name == "HardSigmoid") return l.add(kHardSigmoid, a, {x});
+  if (name == "Clip") return l.binary(kMin, l.binary(kMax, x, l.scalar_of(l.dtype(x), static_cast<double>(alpha))), l.scalar_of(l.dtype(x), static_cast<double>(beta)));
+  return l.refuse("activation '" + name + "'");
+}
+
+// (x, weight, bias?, added before the activation?).
+void fused_conv(Lower& l) {
+  ValueId y = l.add(kConv, window_attrs(l), {l.in(0), l.in(1), l.in(2)});
+  if (l.has(3)) y = l.binary(kAdd, y, l.in(3));
+  std::vector<float> p = l.floats("activation_params");
+  p.resize(2, 0.0f);
+  l.set(0, activated(l, y, l.s("activation", ""), p[0], p[1]));
+}
+void fused_gemm(Lower& l) {
+  GemmAttrs a;
+  a.alpha = l.f("alpha", 1);
+  a.beta = l.f("beta", 1);
+  a.trans_a = l.i("transA", 0) != 0;
+  a.trans_b = l.i("transB", 0) != 0;
+  ValueId y = l.add(kGemm, a, l.inputs());
+  std::string name = l.s("activation", "");
+  l.set(0, activated(l, y, name, l.f("activation_alpha", name == "LeakyRelu" ? 0.01f : 0.2f), l.f("activation_beta", 0.5f)));
+}
+
+// The operator of ai.onnx that another domain's has become; `opset` is the version whose form it has.
+void as_standard(Lower& l, const std::string& op, int64_t opset) {
+  LowerFn f = find_lowering("", op);
+  if (!f) return void(l.refuse("no such operator"));
+  Lower standard(l.importer, l.scope, l.node, opset, l.inputs(), l.node.name);
+  f(standard);
+  if (standard.error()) return void(l.fail(*standard.error()));
+  for (size_t i = 0; i < standard.results().size(); ++i) l.set(i, standard.results()[i]);
 }
 
 // An LSTM whose weights are int8, [D, in, 4h], with a scale per direction or per gate row. Activations stay in f32.
@@ -231,6 +330,10 @@ void causal_conv(Lower& l) {
 void register_contrib(LowerTable& t) {
   t.insert({{"com.microsoft::MatMulNBits", matmul_nbits}, {"com.microsoft::GatherBlockQuantized", gather_block_quantized},
             {"com.microsoft::DynamicQuantizeLSTM", dynamic_quantize_lstm}, {"com.microsoft::GroupQueryAttention", group_query_attention},
+            {"com.microsoft::FusedConv", fused_conv}, {"com.microsoft::FusedGemm", fused_gemm},
+            {"com.microsoft::Trilu", [](Lower& l) { as_standard(l, "Trilu", 14); }}, {"com.microsoft::Unique", [](Lower& l) { as_standard(l, "Unique", 11); }},
+            {"com.microsoft::GridSample", [](Lower& l) { as_standard(l, "GridSample", 16); }}, {"com.microsoft::Range", [](Lower& l) { as_standard(l, "Range", 11); }},
+            {"com.microsoft::Pad", [](Lower& l) { as_standard(l, "Pad", 13); }},
             {"ai.onnx.preview::FlexAttention", flex_attention}, {"TensorScatter", tensor_scatter}, {"CausalConvWithState", causal_conv}});
 }
 

@@ -139,10 +139,12 @@ std::vector<int64_t> filled(std::vector<int64_t> v, size_t n) {
   return v;
 }
 
+void scan_of_rows(Lower& l);
+
 void lower_scan(Lower& l) {
   const GraphDef* def = body(l, "body");
   if (!def) return;
-  if (l.opset < 9) return void(l.refuse("Scan of opset 8 (with a batch axis)"));
+  if (l.opset < 9 && l.node.domain.empty()) return scan_of_rows(l);
   int64_t scanned = l.i("num_scan_inputs", 0), states = static_cast<int64_t>(l.count()) - scanned;
   int64_t elements = static_cast<int64_t>(def->outputs.size()) - states;
   if (scanned < 1 || states < 0 || elements < 0 || def->inputs.size() != l.count()) return void(l.bad("num_scan_inputs is " + std::to_string(scanned)));
@@ -213,8 +215,50 @@ void lower_scan(Lower& l) {
   }
 }
 
+// Scan of opset 8, (lengths?, states [B, ...], scanned [B, T, ...]): a scan over the batch whose body is the later Scan. The
+// body's own nodes keep their opset, so the inner node says by its domain which of the two it is.
+constexpr const char* kOwnDomain = "brisk.internal";
+
+void scan_of_rows(Lower& l) {
+  if (l.has(0)) return void(l.refuse("Scan of opset 8 with lengths of its rows"));
+  if (l.count() < 2) return void(l.bad("nothing to scan"));
+  auto each = std::make_shared<GraphDef>();
+  each->name = "row";
+  NodeDef& inner = each->nodes.emplace_back();
+  inner.op = "Scan";
+  inner.domain = kOwnDomain;
+  inner.name = l.node.name + "/row";
+  inner.attributes = l.node.attributes;
+  if (auto d = inner.attributes.find("directions"); d != inner.attributes.end()) inner.attributes["scan_input_directions"] = d->second;
+  for (size_t i = 1; i < l.count(); ++i) {
+    inner.inputs.push_back("scan:row_" + std::to_string(i));
+    each->inputs.push_back({inner.inputs.back(), {}});
+  }
+  for (size_t i = 0; i < l.node.outputs.size(); ++i) {
+    inner.outputs.push_back("scan:result_" + std::to_string(i));
+    each->outputs.push_back({inner.outputs.back(), {}});
+  }
+  NodeDef outer;
+  outer.op = "Scan";
+  outer.name = l.node.name;
+  outer.inputs.assign(l.node.inputs.begin() + 1, l.node.inputs.end());
+  outer.outputs = l.node.outputs;
+  Attribute graph, count;
+  graph.kind = Attribute::Kind::kGraph;
+  graph.graph = each;
+  count.kind = Attribute::Kind::kInt;
+  count.i = static_cast<int64_t>(outer.inputs.size());
+  outer.attributes = {{"body", graph}, {"num_scan_inputs", count}};
+  Lower batch(l.importer, l.scope, outer, 9, {l.inputs().begin() + 1, l.inputs().end()}, l.node.name);
+  lower_scan(batch);
+  if (batch.error()) return void(l.fail(*batch.error()));
+  for (size_t i = 0; i < batch.results().size(); ++i) l.set(i, batch.results()[i]);
+}
+
 }  // namespace
 
-void register_control(LowerTable& t) { t.insert({{"If", lower_if}, {"Loop", lower_loop}, {"Scan", lower_scan}}); }
+void register_control(LowerTable& t) {
+  t.insert({{"If", lower_if}, {"Loop", lower_loop}, {"Scan", lower_scan}, {std::string(kOwnDomain) + "::Scan", lower_scan}});
+}
 
 }  // namespace brisk::onnx_import

@@ -96,9 +96,16 @@ void clip(Lower& l) {
   l.set(0, x);
 }
 
-void cast(Lower& l) {
+CastAttrs cast_attrs(Lower& l) {
   CastAttrs a;
   a.saturate = l.i("saturate", 1) != 0;
+  a.round = l.s("round_mode", "up");
+  if (a.round != "up" && a.round != "down" && a.round != "nearest") l.bad("round_mode '" + a.round + "', allowed are up, down, nearest");
+  return a;
+}
+
+void cast(Lower& l) {
+  CastAttrs a = cast_attrs(l);
   int64_t to = l.i("to", 0);
   if (l.opset < 6) {  // a name
     static const std::map<std::string, int64_t> names = {{"FLOAT", 1}, {"UINT8", 2}, {"INT8", 3}, {"UINT16", 4}, {"INT16", 5}, {"INT32", 6},
@@ -113,10 +120,17 @@ void cast(Lower& l) {
 }
 
 void cast_like(Lower& l) {
-  CastAttrs a;
+  CastAttrs a = cast_attrs(l);
   a.to = l.dtype(l.in(1));
-  a.saturate = l.i("saturate", 1) != 0;
   l.set(0, a.to == l.dtype(l.in(0)) ? l.in(0) : l.add(kCast, a, {l.in(0)}));
+}
+
+void bitcast(Lower& l) {
+  auto t = dtype_of_onnx(static_cast<int32_t>(l.i("to", 0)));
+  if (!t) return void(l.refuse("BitCast to " + onnx_dtype_name(static_cast<int32_t>(l.i("to", 0)))));
+  CastAttrs a;
+  a.to = *t;
+  l.set(0, l.add(kBitCast, a, {l.in(0)}));
 }
 
 void identity(Lower& l) { l.set(0, l.in(0)); }
@@ -184,7 +198,7 @@ void register_pointwise(LowerTable& t) {
             {"Min", variadic<kMin>}, {"Max", variadic<kMax>}, {"Sum", variadic<kAdd>}, {"Mean", mean}});
   t.insert({{"Mod", mod}, {"BitShift", bit_shift}, {"IsInf", is_inf}, {"LeakyRelu", leaky_relu}, {"Elu", elu}, {"Celu", celu},
             {"HardSigmoid", hard_sigmoid}, {"ThresholdedRelu", thresholded_relu}, {"Gelu", gelu}, {"Selu", selu}, {"PRelu", prelu},
-            {"Clip", clip}, {"Cast", cast}, {"CastLike", cast_like}, {"Identity", identity}, {"Dropout", dropout},
+            {"Clip", clip}, {"Cast", cast}, {"CastLike", cast_like}, {"BitCast", bitcast}, {"Identity", identity}, {"Dropout", dropout},
             {"Swish", swish}, {"SwiGLU", swiglu}, {"Shrink", shrink}, {"com.microsoft::Gelu", biased_gelu<0>},
             {"com.microsoft::BiasGelu", biased_gelu<0>}, {"com.microsoft::FastGelu", biased_gelu<1>}, {"com.microsoft::QuickGelu", quick_gelu}});
 }

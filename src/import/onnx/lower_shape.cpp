@@ -49,7 +49,11 @@ void reshape(Lower& l) {
     if (n && std::find(n->begin(), n->end(), 0) != n->end())  // a 0 means itself: the result is empty
       return l.set(0, l.add(kExpand, NoAttrs{}, {l.scalar_of(l.dtype(x), 0), target}));
     for (const Dim& d : l.type(x).shape)
-      if (!n && d == Dim(0)) return void(l.refuse("allowzero of an empty x with a shape that is known only at run time"));
+      if (!n && d == Dim(0)) {  // empty in any case; a -1 beside no zeros stands for none
+        ValueId none = l.i64_scalar(0), sizes = l.cast(target, DType::kI64);
+        sizes = l.add(kWhere, NoAttrs{}, {l.binary(kEqual, sizes, l.i64_scalar(-1)), none, sizes});
+        return l.set(0, l.add(kExpand, NoAttrs{}, {l.scalar_of(l.dtype(x), 0), sizes}));
+      }
   }
   l.set(0, l.add(kReshape, NoAttrs{}, {x, target}));
 }

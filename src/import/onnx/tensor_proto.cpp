@@ -21,13 +21,14 @@ const TypeRow kTypes[] = {
     {7, "int64", DType::kI64},       {8, "string", std::nullopt},    {9, "bool", DType::kBool},
     {10, "float16", DType::kF16},    {11, "double", DType::kF64},    {12, "uint32", DType::kU32},
     {13, "uint64", DType::kU64},     {14, "complex64", std::nullopt}, {15, "complex128", std::nullopt},
-    {16, "bfloat16", DType::kBF16},  {17, "float8e4m3fn", DType::kF8E4M3}, {18, "float8e4m3fnuz", std::nullopt},
-    {19, "float8e5m2", DType::kF8E5M2}, {20, "float8e5m2fnuz", std::nullopt}, {21, "uint4", DType::kU4},
-    {22, "int4", DType::kI4},        {23, "float4e2m1", std::nullopt}, {24, "float8e8m0", std::nullopt},
-    {25, "uint2", std::nullopt},     {26, "int2", std::nullopt},
+    {16, "bfloat16", DType::kBF16},  {17, "float8e4m3fn", DType::kF8E4M3}, {18, "float8e4m3fnuz", DType::kF8E4M3Fnuz},
+    {19, "float8e5m2", DType::kF8E5M2}, {20, "float8e5m2fnuz", DType::kF8E5M2Fnuz}, {21, "uint4", DType::kU4},
+    {22, "int4", DType::kI4},        {23, "float4e2m1", DType::kF4E2M1}, {24, "float8e8m0", DType::kF8E8M0},
+    {25, "uint2", DType::kU2},       {26, "int2", DType::kI2},        {27, "float6e2m3", std::nullopt},
+    {28, "float6e3m2", std::nullopt},
 };
 
-// Elements that came one to an int32 (ONNX packs only raw_data and 4-bit int32_data).
+// Elements that came one to an int32 (ONNX packs raw_data, and int32_data of elements below 8 bits).
 std::vector<std::byte> from_int32(const onnx::TensorProto& t, DType type, int64_t count) {
   std::vector<std::byte> out(static_cast<size_t>(dtype_bytes(type, count)));
   size_t width = std::max<size_t>(1, static_cast<size_t>(dtype_bits(type)) / 8);
