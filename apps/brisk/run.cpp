@@ -32,9 +32,11 @@ Result<std::map<std::string, Tensor>> read_inputs(const Options& o, const Execut
     given[pair.substr(0, at)] = to_tensor(*c);
   }
   auto ports = context.inputs();
-  if (o.pb.size() > ports.size())
-    return invalid(std::to_string(o.pb.size()) + " files after --pb, the model has " + std::to_string(ports.size()) + " inputs");
-  for (size_t i = 0; i < o.pb.size(); ++i) {
+  // "--pb" before nothing at all comes as one empty name.
+  const size_t files = o.pb.size() == 1 && o.pb[0].empty() ? 0 : o.pb.size();
+  if (files > ports.size())
+    return invalid(std::to_string(files) + " files after --pb, the model has " + std::to_string(ports.size()) + " inputs");
+  for (size_t i = 0; i < files; ++i) {
     BRISK_ASSIGN(auto c, read_pb(o.pb[i]));
     if (c) given[ports[i].name] = to_tensor(*c);
   }

@@ -53,9 +53,38 @@ void divide(const PoolCall& c, const PlaneTile& tile, float* sum) {
   }
 }
 
-}  // namespace
+// One place of one plane, tap by tap: for windows that spread over more than a tile holds.
+float window_at(const PoolCall& c, const float* x, const int64_t (&place)[3]) {
+  const WindowSpace& s = c.space;
+  int64_t first[3], counts = 1;
+  for (int i = 0; i < 3; i++) {
+    first[i] = place[i] * s.w[i].stride - s.w[i].begin;
+    counts *= counted(s, i, place[i], c.count_include_pad);
+  }
+  float v = c.largest ? -std::numeric_limits<float>::infinity() : 0.0f;
+  auto inside = [&](int axis, int64_t at) { return at >= 0 && at < s.in[axis]; };
+  for (int64_t i = 0; i < s.w[0].kernel; i++)
+    for (int64_t j = 0; j < s.w[1].kernel; j++)
+      for (int64_t k = 0; k < s.w[2].kernel; k++) {
+        int64_t a = first[0] + i * s.w[0].dilation, b = first[1] + j * s.w[1].dilation, d = first[2] + k * s.w[2].dilation;
+        if (!inside(0, a) || !inside(1, b) || !inside(2, d)) continue;
+        float e = x[(a * s.in[1] + b) * s.in[2] + d];
+        v = c.largest ? std::max(v, e) : v + e;
+      }
+  return c.largest ? v : counts > 0 ? v / static_cast<float>(counts) : 0.0f;
+}
 
-bool pool_fits(const WindowSpace& s) { return is_global(s) || PlaneTile(s).fits(); }
+void pool_by_place(ThreadPool& pool, const PoolCall& c) {
+  const WindowSpace& s = c.space;
+  pool.parallel_for(c.planes, [&](int64_t p, int) {
+    float* y = c.y + p * s.out_count;
+    for (int64_t i = 0; i < s.out[0]; i++)
+      for (int64_t j = 0; j < s.out[1]; j++)
+        for (int64_t k = 0; k < s.out[2]; k++) *y++ = window_at(c, c.x + p * s.in_count, {i, j, k});
+  });
+}
+
+}  // namespace
 
 void pool_planes(const KernelTable& t, ThreadPool& pool, const PoolCall& c) {
   const WindowSpace& s = c.space;
@@ -70,6 +99,7 @@ void pool_planes(const KernelTable& t, ThreadPool& pool, const PoolCall& c) {
     return;
   }
   PlaneTile plan(s);
+  if (!plan.fits()) return pool_by_place(pool, c);
   pool.parallel_for(plan.tiles() * groups, [&](int64_t chunk, int) {
     alignas(64) float window[PlaneTile::kElements + PlaneTile::kSlack];
     alignas(64) float sum[PlaneTile::kPlaces + PlaneTile::kSlack];

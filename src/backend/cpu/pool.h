@@ -14,7 +14,6 @@ struct PoolCall {
   const float* x = nullptr;
   float* y = nullptr;
 };
-bool pool_fits(const WindowSpace& s);
 void pool_planes(const KernelTable& t, ThreadPool& pool, const PoolCall& c);
 
 }  // namespace brisk::cpu

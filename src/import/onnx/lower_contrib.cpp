@@ -62,7 +62,7 @@ ConstantPtr plain_weights(Lower& l, ValueId codes, ValueId scales, ValueId zeros
                           const std::vector<int64_t>& group_of) {
   const Constant *c = l.constant(codes), *s = l.constant(scales), *z = zeros == kNoValue ? nullptr : l.constant(zeros);
   if (!c || !s || (zeros != kNoValue && !z)) return l.refuse("weights, scales and zero points that are not constants"), nullptr;
-  if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block > 1 << 20 || rows < 1 || k < 1 || rows > INT32_MAX || k > INT32_MAX)
+  if ((bits != 2 && bits != 4 && bits != 8) || block < 8 || block % 8 || block > 1 << 20 || rows < 1 || k < 1 || rows > INT32_MAX || k > INT32_MAX)
     return l.refuse("bits " + std::to_string(bits) + ", block_size " + std::to_string(block)), nullptr;
   const int64_t blocks = (k + block - 1) / block, zero_row = (blocks * bits + 7) / 8;
   const Codes code{reinterpret_cast<const uint8_t*>(c->data.bytes.data()), blocks * block * bits / 8, bits};

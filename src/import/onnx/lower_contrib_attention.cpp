@@ -124,6 +124,8 @@ void multi_head_attention(Lower& l) {
   if (h.k == kNoValue || h.v == kNoValue) return void(l.refuse("q without k and v"));
   bool cached = l.rank(h.k) == 4;
   if (l.rank(h.q) != 3 || (l.rank(h.k) != 3 && !cached) || l.rank(h.v) != l.rank(h.k)) return void(l.refuse("q, k, v of ranks that are not 3, 3, 3 or 3, 4, 4"));
+  if (auto width = l.type(h.q).shape[2].constant(); width && (*width < heads || *width % heads))
+    return void(l.bad("a width of " + std::to_string(*width) + " over " + std::to_string(heads) + " heads"));
   if (l.has(3)) {  // of q, k and v one behind the other
     if (cached) return void(l.refuse("a bias beside keys of rank 4"));
     auto wq = l.type(h.q).shape[2].constant(), wk = l.type(h.k).shape[2].constant();

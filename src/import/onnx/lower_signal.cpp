@@ -94,6 +94,7 @@ ValueId dft_of(Lower& l, ValueId x) {
   if (!r || *r < 2) return l.refuse("a signal of unknown rank");
   bool inverse = l.i("inverse", 0) != 0, onesided = l.i("onesided", 0) != 0;
   ValueId length = l.has(1) ? as_scalar(l, l.in(1)) : kNoValue;
+  if (auto n = l.numbers(l.in(1)); n && n->size() == 1 && (*n)[0] < 1) return l.bad("a length of " + std::to_string((*n)[0]));
   if (inverse && onesided) {
     auto half = [&](ValueId n) { return l.binary(kAdd, l.binary(kDiv, n, l.i64_scalar(2)), l.i64_scalar(1)); };
     if (length == kNoValue) length = l.binary(kMul, l.binary(kSub, dim_scalar(l, x, *r - 2), l.i64_scalar(1)), l.i64_scalar(2));
@@ -119,7 +120,8 @@ void dft_somewhere(Lower& l, ValueId x, int64_t rank) {
   auto parts = l.type(x).shape.back().constant();
   if (!parts) return void(l.refuse("a last axis that is not 1 or 2"));
   ValueId split_up = l.concat({product_where(kLess), product_where(kEqual), product_where(kGreater), l.i64({*parts})}, 0);
-  ValueId y = dft_of(l, l.transpose(l.binary(kReshape, x, split_up), {0, 2, 1, 3}));
+  ValueId seen = l.transpose(l.binary(kReshape, x, split_up), {0, 2, 1, 3});
+  ValueId y = dft_of(l, l.reshape(seen, {0, 0, 0, *parts}));  // said once more, for the rule of shapes
   y = l.transpose(y, {0, 2, 1, 3});
   ValueId bins = dim_scalar(l, y, 1), last = l.shape_of(y, 3, 4);
   ValueId result = l.add(kWhere, NoAttrs{}, {l.binary(kEqual, axes, axis), bins, signal});

@@ -76,6 +76,8 @@ ValueId walk(Lower& l, ValueId x, const Trees& t, const char* how) {
 // The first `inner` entries of t are decisions; leaf i follows as node inner + i, with weights still to be set.
 bool settle(Lower& l, Trees& t, size_t inner, size_t leaves, double fill) {
   if (t.targets < 1 || t.targets > 100000) return l.bad("number of targets " + std::to_string(t.targets) + ", allowed 1 to 100000"), false;
+  constexpr size_t kMaxWeights = size_t{1} << 27;
+  if (inner + leaves > kMaxWeights / static_cast<size_t>(t.targets)) return l.refuse(std::to_string(inner + leaves) + " nodes with " + std::to_string(t.targets) + " targets each"), false;
   for (size_t i = 0; i < leaves; ++i) {
     t.feature.push_back(0), t.split.push_back(0), t.mode.push_back(t.mode.empty() ? 0 : t.mode[0]), t.nan_true.push_back(0);
     t.when_true.push_back(static_cast<int64_t>(inner + i)), t.when_false.push_back(static_cast<int64_t>(inner + i));
