@@ -100,10 +100,10 @@ def built(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model")
-    nodes = [helper.make_node(op, [a], [b]) for op, a, b in ((MADE_UP, "x", "h"), ("Exp", "h", "y"))]
     value = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 5])
-    graph = helper.make_graph(nodes, "g", [value("x")], [value("y")])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(folder / "model.onnx"))
+    for name, ops in (("model", [(MADE_UP, "x", "h"), ("Exp", "h", "y")]), ("alone", [(MADE_UP, "x", "y")])):
+        graph = helper.make_graph([helper.make_node(op, [a], [b]) for op, a, b in ops], "g", [value("x")], [value("y")])
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), str(folder / f"{name}.onnx"))
     np.savez(folder / "in.npz", x=np.arange(-5, 5, dtype=np.float32).reshape(2, 5))
     return folder
 
@@ -126,7 +126,7 @@ def test_the_listed_places_are_enough(built, model):
 def test_a_place_left_out_is_missed(built, model):
     overlay, kernel, lowering, rows = built
     without_kernel = overlay.linked("without_kernel", [lowering, rows])
-    done = brisk(without_kernel, "run", model / "model.onnx", "--inputs", model / "in.npz")
+    done = brisk(without_kernel, "run", model / "alone.onnx", "--inputs", model / "in.npz")
     assert done.returncode == 3 and MADE_UP in done.stderr, done.stderr
     without_lowering = overlay.linked("without_lowering", [kernel, rows])
     done = brisk(without_lowering, "run", model / "model.onnx", "--inputs", model / "in.npz")
