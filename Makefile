@@ -1,7 +1,7 @@
 # The two commands: `make demo` and `make test`. The others are parts of them or stand beside them.
 PREFIX ?= /usr/local
 .DEFAULT_GOAL := build
-.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity bars gpt2 install clean
+.PHONY: help demo build test setup asan tsan gcc12 fuzz oracles peers perplexity bars gpt2 real-models install clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9 -]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -59,6 +59,12 @@ gpt2: ## GPT-2 from ONNX beside onnxruntime: prefill, decode, share of the read 
 	@cmake --preset release -DBRISK_BENCH=ON >/dev/null
 	@tools/build.sh release brisk device_limits
 	@.venv-oracles/bin/python bench/gpt2_onnx.py $(GPT2)
+
+real-models: ## 41 real ONNX models: outputs and times beside onnxruntime's, written to docs/real-models.md (a quiet machine)
+	@tools/setup.sh real-models
+	@tools/build.sh release brisk
+	@.venv/bin/python tools/oracles/real_onnx.py .cache/real-onnx-goldens
+	@.venv/bin/python bench/real_onnx.py --table $(MODELS)
 
 install: build ## into PREFIX (default /usr/local), with find_package(brisk)
 	@cmake --install build --prefix $(PREFIX)

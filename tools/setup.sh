@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what a profile lacks: Debian packages by apt, Python packages into .venv, weights into .cache.
-# usage: tools/setup.sh [build|demo|test|gcc12|sanitize|oracles|peers|proto|text]     (idempotent; well under a second when nothing is missing)
+# usage: tools/setup.sh [build|demo|test|gcc12|sanitize|oracles|peers|real-models|proto|text]     (idempotent; well under a second when nothing is missing)
 # The names, versions and hashes stand in tools/lock/packages.lock.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -128,7 +128,8 @@ case "${1:-build}" in
   sanitize) install_packages build sanitize; fetch_proto ;;
   oracles) install_packages build; install_python oracles .venv-oracles; fetch_proto; fetch_model; fetch_text ;;
   peers) install_packages build gcc12; install_python oracles .venv-oracles; fetch_proto; fetch_model; fetch_llama_source ;;
+  real-models) install_packages build; install_python test .venv; install_python suite .venv; install_python onnxruntime .venv; fetch_proto ;;
   proto) fetch_proto ;;
   text) fetch_text ;;
-  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, oracles, peers, proto, text)" ;;
+  *) die "unknown profile '$1' (build, demo, test, gcc12, sanitize, oracles, peers, real-models, proto, text)" ;;
 esac

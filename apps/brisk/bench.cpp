@@ -6,6 +6,7 @@
 
 #include "api/convert.h"
 #include "api/generator.h"
+#include "base/file.h"
 #include "brisk/execution_context.h"
 #include "command.h"
 #include "engine/engine_file.h"
@@ -16,7 +17,7 @@ namespace brisk::cli {
 namespace {
 
 struct Options {
-  std::string engine, inputs;
+  std::string engine, inputs, profile;
   BenchOptions bench;
   LLMOptions llm;
   bool json = false;
@@ -56,6 +57,25 @@ Status bench_generator(Options& o) {
   return {};
 }
 
+// Where the time of a call goes: each step, and all of one operator and kernel together.
+Status write_profile(const Options& o, ExecutionContext& context, const std::map<std::string, Tensor>& inputs) {
+  BRISK_ASSIGN(auto steps, context.profile(inputs, 11));
+  nlohmann::ordered_json j = {{"total_ms", 0.0}, {"by_op", nlohmann::json::object()}, {"steps", nlohmann::json::array()}};
+  double total = 0;
+  std::map<std::string, double> by_op;
+  for (auto& s : steps) {
+    total += s.ms;
+    by_op[s.op + " " + s.kernel] += s.ms;
+    j["steps"].push_back({{"name", s.name}, {"op", s.op}, {"kernel", s.kernel}, {"ms", s.ms}});
+  }
+  j["total_ms"] = total;
+  j["by_op"] = by_op;
+  std::string text = j.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  BRISK_ASSIGN(auto file, AtomicFile::create(o.profile));
+  BRISK_TRY(file->write({reinterpret_cast<const std::byte*>(text.data()), text.size()}));
+  return file->commit();
+}
+
 Status bench_function(Options& o) {
   if (o.inputs.empty()) return invalid("a function engine: give its inputs with --inputs a.npz");
   auto clock = [] { return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
@@ -75,6 +95,7 @@ Status bench_function(Options& o) {
     times.push_back(clock() - t);
   }
   double total = clock() - begin;
+  if (!o.profile.empty()) BRISK_TRY(write_profile(o, *context, inputs));
   print(o, {{"calls", repeats}, {"latency_ms", percentile_json(percentiles(times))}, {"calls_per_s", 1000 * static_cast<double>(repeats) / total},
             {"peak_rss_bytes", peak_rss_bytes()}, {"load_ms", load}});
   return {};
@@ -97,6 +118,7 @@ Run bench_command(CLI::App& app) {
   app.add_option("--concurrency", o->bench.concurrency, "requests in flight")->check(CLI::Range(1, 4096));
   app.add_option("--requests", o->bench.requests, "measured requests (function engines: calls); 0: enough for percentiles")->check(CLI::Range(0, 1000000));
   app.add_option("--inputs", o->inputs, "inputs of a function engine")->type_name("FILE.npz");
+  app.add_option("--profile", o->profile, "function engines: write the time of each step")->type_name("OUT.json");
   app.add_flag("--json", o->json, "one JSON object");
   add_runtime_flags(app, o->llm);
   return [o] { return bench(*o); };

@@ -71,6 +71,11 @@ Run build_command(CLI::App& app) {
   app.add_option("--calib", o->config.calibration, "int4w: UTF-8 text that weights are fitted to; none: they are rounded; default: text that the model samples")
       ->type_name("FILE|none");
   app.add_option("--keep", o->keep, "NAME=dtype: keep a weight (NAME may end in *) in another precision")->allow_extra_args(false);
+  app.add_option("--profile", o->config.profiles,
+                 "INPUT:min,opt,max;INPUT:... with shapes such as 1x128: sizes the engine is made for, one shape: that size alone; repeatable, one plan each")
+      ->allow_extra_args(false);
+  add_size(app, "--workspace", o->config.workspace_bytes, "hard cap on scratch, such as 64M; 0: none");
+  app.add_option("--mark-output", o->config.mark_outputs, "NODE or VALUE whose result becomes a result of the model, too; repeatable")->allow_extra_args(false);
   app.add_option("--disable-pass", o->config.disabled_passes, "leave a pass out; repeatable")->allow_extra_args(false);
   app.add_option("--dump-after", o->config.dump_after, "print the graph after a pass, or after all");
   add_threads(app, o->config.threads);

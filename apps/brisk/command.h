@@ -19,7 +19,7 @@ struct Command {
 
 Run build_command(CLI::App&), inspect_command(CLI::App&), run_command(CLI::App&), generate_command(CLI::App&),
     chat_command(CLI::App&), bench_command(CLI::App&), eval_command(CLI::App&), tokenize_command(CLI::App&),
-    template_command(CLI::App&), serve_command(CLI::App&);
+    template_command(CLI::App&), serve_command(CLI::App&), compare_command(CLI::App&);
 
 // 0 done, 1 the work failed, 2 wrong usage or bad input, 3 something is not supported.
 int exit_code(const Error& e);
@@ -27,6 +27,7 @@ int exit_code(const Error& e);
 // Flags that several commands share.
 void add_log_level(CLI::App& app);
 void add_threads(CLI::App& app, int& threads);
+void add_size(CLI::App& app, const std::string& flag, int64_t& bytes, const std::string& what);  // FLAG SIZE
 void add_memory(CLI::App& app, int64_t& bytes, const std::string& what);  // --memory SIZE
 // --max-model-len --max-num-seqs --max-batched-tokens --memory --kv-dtype --threads --chat-template --log-level
 void add_runtime_flags(CLI::App& app, LLMOptions& options);

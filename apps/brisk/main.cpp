@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"bench", "time to first token, time per token, throughput", bench_command},
     {"serve", "OpenAI's API over HTTP", serve_command},
     {"eval", "perplexity on a text", eval_command},
+    {"compare", "which layer of a build is wrong", compare_command},
     {"tokenize", "token ids and pieces of a text", tokenize_command},
     {"template", "the prompt that a conversation becomes", template_command},
 };

@@ -33,17 +33,19 @@ void add_threads(CLI::App& app, int& threads) {
   app.add_option("--threads", threads, "compute threads; 0: all the process may use")->check(CLI::Range(0, 1024));
 }
 
-void add_memory(CLI::App& app, int64_t& bytes, const std::string& what) {
+void add_size(CLI::App& app, const std::string& flag, int64_t& bytes, const std::string& what) {
   app.add_option_function<std::string>(
-         "--memory",
-         [&bytes](const std::string& text) {
+         flag,
+         [&bytes, flag](const std::string& text) {
            auto n = parse_size(text);
-           if (!n.ok()) throw CLI::ValidationError("--memory", n.error().message);
+           if (!n.ok()) throw CLI::ValidationError(flag, n.error().message);
            bytes = *n;
          },
          what)
       ->type_name("SIZE");
 }
+
+void add_memory(CLI::App& app, int64_t& bytes, const std::string& what) { add_size(app, "--memory", bytes, what); }
 
 void add_runtime_flags(CLI::App& app, LLMOptions& o) {
   app.add_option("--max-model-len", o.max_model_len, "positions of one sequence; 0: as the model was made")->check(CLI::Range(0, INT32_MAX));

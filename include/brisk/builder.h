@@ -25,6 +25,11 @@ struct BuildConfig {
   // are rounded. Empty: a generative model fits them to text that it samples itself. Weights that the file has in 4 bits stay.
   std::string calibration;
   bool generative = true;                    // decoders of ONNX files become generative engines; false: plain functions
+  // Shapes the engine is made for, "input_ids:1x1,1x128,32x512;attention_mask:..." (min, opt, max, or one shape for all three);
+  // several: one plan each. None: all that the model takes. A model that would become a generative engine stays a function.
+  std::vector<std::string> profiles;
+  int64_t workspace_bytes = 0;               // most scratch (temporaries and kernels' own) a call may use; 0: no limit
+  std::vector<std::string> mark_outputs;     // nodes or values whose results become results of the model, too
   int threads = 0;                           // 0: all the process may use
   std::function<void(const std::string& stage, double fraction)> progress;  // fraction in [0, 1], on the calling thread
   std::function<void(const std::string& pass, const std::string& graph)> dump;

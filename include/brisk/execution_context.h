@@ -35,6 +35,13 @@ class ExecutionContext {
   // Inputs by name; all must be given, with the declared dtype, a shape inside the profile. Outputs in declared order.
   Result<std::vector<std::pair<std::string, Tensor>>> run(const std::map<std::string, Tensor>& inputs);
 
+  // Median time of each step over `calls` calls, in order of execution; those of If and Loop bodies by themselves.
+  struct StepTime {
+    std::string name, op, kernel;
+    double ms = 0;
+  };
+  Result<std::vector<StepTime>> profile(const std::map<std::string, Tensor>& inputs, int calls);
+
  private:
   struct State;
   explicit ExecutionContext(std::unique_ptr<State> state);

@@ -32,6 +32,11 @@ Result<EngineContent> compile_file(const std::string& path, const BuildConfig& c
   for (auto& [pattern, name] : config.keep) {
     BRISK_ASSIGN(options.keep[pattern], precision_from_name(name));
   }
+  for (auto& text : config.profiles) {
+    BRISK_ASSIGN(options.profiles.emplace_back(), parse_profile(text));
+  }
+  options.workspace_bytes = config.workspace_bytes;
+  options.mark_outputs = config.mark_outputs;
   options.threads = backend.threads();
   using Source = CompileOptions::Calibration::Source;
   options.calibration.source = config.calibration.empty() ? Source::kSampled : config.calibration == "none" ? Source::kNone : Source::kText;

@@ -6,6 +6,7 @@
 #include "compiler/calibration.h"
 #include "compiler/decoder.h"
 #include "compiler/evaluator.h"
+#include "compiler/scratch.h"
 
 namespace brisk {
 
@@ -22,6 +23,70 @@ void record_passes(const std::string& function, const std::vector<PassReport>& p
     if (p.missed.size() > kReasons) what += "; and " + std::to_string(p.missed.size() - kReasons) + " more";
     record["pass." + function + "." + (i < 10 ? "0" : "") + std::to_string(i) + " " + p.name] = std::move(what);
   }
+}
+
+// Weights get their precision where a product reads them: ONNX's products must be Linears by then.
+Status find_products(Graph& g, const CompileOptions& o, const Backend& backend) {
+  auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
+  PassContext context{backend.registry, evaluator.get()};
+  PipelineOptions first;
+  first.disabled = o.passes.disabled;
+  first.until = "gather-before-head";
+  auto done = run_pipeline(g, context, first);
+  return done.ok() ? Status() : Status(std::move(done).error());
+}
+
+// One function of the engine under the plan's name.
+Status lower_within(const Graph& g, const std::string& name, const CompileOptions& o, const Backend& backend, EngineContent& content,
+                    std::vector<std::string>& notes) {
+  auto lower_with = [&](const ChooseKernel& choose) {
+    return lower(g, name, choose, content, [&](int64_t done, int64_t total) {
+      if (o.progress) o.progress("pack weights", static_cast<double>(done) / static_cast<double>(total));
+    });
+  };
+  // In a step, what a row gets must not depend on the rows beside it.
+  auto usable = [&, ragged = name == "step"](const ProblemDesc& p) {
+    auto all = backend.registry.candidates(p);
+    if (ragged) std::erase_if(all, [](const KernelDesc* k) { return !k->row_independent; });
+    return all;
+  };
+  auto best = [&](const ProblemDesc& p) -> const KernelDesc* {
+    auto all = usable(p);
+    return all.empty() ? nullptr : all[0];
+  };
+  if (o.workspace_bytes == 0) return lower_with(best);
+  const EngineContent before = content;
+  BRISK_TRY(lower_with(best));
+  auto need = scratch_of(content.functions.at(name), backend.registry);
+  if (!need) {
+    notes.push_back("--workspace is held at run time: a size of '" + name + "' has no maximum (--profile gives one)");
+    return {};
+  }
+  if (need->total() <= o.workspace_bytes) return {};
+  std::string first = need->kernel_at;
+  if (need->temporaries < o.workspace_bytes) {  // a leaner kernel may do
+    auto largest = [symbols = content.functions.at(name).symbols](const std::string& symbol) -> std::optional<int64_t> {
+      for (const PlanSymbol& s : symbols)
+        if (s.name == symbol) return s.max;
+      return std::nullopt;
+    };
+    content = before;
+    BRISK_TRY(lower_with([&](const ProblemDesc& p) -> const KernelDesc* {
+      auto all = usable(p);
+      for (const KernelDesc* k : all)
+        if (workspace_of(*k, p, largest) <= o.workspace_bytes - need->temporaries) return k;
+      return all.empty() ? nullptr : all[0];
+    }));
+    need = scratch_of(content.functions.at(name), backend.registry);
+    if (need->total() <= o.workspace_bytes) {
+      notes.push_back("--workspace: a leaner kernel for " + first);
+      return {};
+    }
+  }
+  std::string text = "--workspace: '" + name + "' needs " + std::to_string(need->total()) + " bytes at its largest sizes, the limit is " + std::to_string(o.workspace_bytes) +
+                     ": " + std::to_string(need->temporaries) + " of temporary values (most at " + need->temporaries_at + ", " + std::to_string(need->temporaries_live) + " alive)";
+  if (need->kernel) text += " and " + std::to_string(need->kernel) + " of scratch of the kernel of " + need->kernel_at;
+  return invalid(text);
 }
 
 }  // namespace
@@ -43,30 +108,34 @@ Result<EngineContent> compile(Model model, const CompileOptions& options, const 
   QuantizeOptions quantize{precision, o.keep, {}};
   std::map<std::string, std::string> record = o.input_hashes;
   progress("decoder", 0);
+  // Profiles and marked results speak of the model's own inputs and values: it stays a function.
+  if (!o.profiles.empty() || !o.mark_outputs.empty()) o.generative = false;
   BRISK_TRY(convert_to_step(model, o, backend, record, r.notes));
   if (o.passes.disabled.erase(kConvertDecoder)) record[std::string("disabled-pass.") + kConvertDecoder] = "1";
   BRISK_ASSIGN(quantize.encoded, calibrate(model, quantize, o, backend, record));
   if (auto how = record.find("calibration"); how != record.end()) r.calibration = how->second;
   for (auto& [name, graph] : model.functions) {
+    for (const std::string& wanted : o.mark_outputs) {
+      if (name != "main") return invalid("--mark-output: a generative engine has no such results");
+      BRISK_TRY(mark_output(graph, wanted));
+    }
     progress("precision", 0);
+    if (name == "main" && precision != Precision::kFp32) BRISK_TRY(find_products(graph, o, backend));
     BRISK_ASSIGN(auto weights, apply_precision(graph, quantize));
     r.weights.insert(r.weights.end(), weights.begin(), weights.end());
-    progress("passes", 0);
-    auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
-    PassContext context{backend.registry, evaluator.get()};
-    BRISK_ASSIGN(auto passes, run_pipeline(graph, context, o.passes));
-    record_passes(name, passes, record);
-    r.passes.insert(r.passes.end(), passes.begin(), passes.end());
-    // In a step, what a row gets must not depend on the rows beside it.
-    auto choose = [&, ragged = name == "step"](const ProblemDesc& p) -> const KernelDesc* {
-      if (!ragged) return backend.registry.best(p);
-      for (const KernelDesc* k : backend.registry.candidates(p))
-        if (k->row_independent) return k;
-      return nullptr;
-    };
-    BRISK_TRY(lower(graph, name, choose, content, [&](int64_t done, int64_t total) {
-      progress("pack weights", static_cast<double>(done) / static_cast<double>(total));
-    }));
+    const bool profiled = !o.profiles.empty();
+    if (profiled && name != "main") return invalid("--profile: '" + name + "' of a generative engine has no shapes to choose");
+    for (size_t i = 0; i < std::max<size_t>(o.profiles.size(), 1); ++i) {
+      Graph g = i + 1 < o.profiles.size() ? graph : std::move(graph);
+      if (profiled) BRISK_TRY(apply_profile(g, o.profiles[i]));
+      progress("passes", 0);
+      auto evaluator = make_evaluator(backend.registry, backend.device, backend.context);
+      PassContext context{backend.registry, evaluator.get()};
+      BRISK_ASSIGN(auto passes, run_pipeline(g, context, o.passes));
+      record_passes(i == 0 ? name : name + "." + std::to_string(i), passes, record);
+      if (i == 0) r.passes.insert(r.passes.end(), passes.begin(), passes.end());
+      BRISK_TRY(lower_within(g, i == 0 ? name : name + "." + std::to_string(i), o, backend, content, r.notes));
+    }
   }
   content.metadata = std::move(model.metadata);
   content.metadata["precision"] = r.precision;
@@ -78,6 +147,8 @@ Result<EngineContent> compile(Model model, const CompileOptions& options, const 
   content.device = o.device;
   content.build_record = std::move(record);
   content.build_record["precision"] = r.precision;
+  if (o.workspace_bytes) content.build_record["workspace"] = std::to_string(o.workspace_bytes);
+  for (auto& m : o.mark_outputs) content.build_record["mark-output." + m] = "1";
   for (auto& p : o.passes.disabled) content.build_record["disabled-pass." + p] = "1";
   for (auto& [pattern, p] : o.keep) content.build_record["keep." + pattern] = precision_name(p);
   for (const WeightReport& w : r.weights)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compiler/lower.h"
+#include "compiler/profile.h"
 #include "passes/pass.h"
 #include "quantize/quantize.h"
 
@@ -18,6 +19,10 @@ struct CompileOptions {
   std::map<std::string, Precision> keep;
   PipelineOptions passes;
   bool generative = false;                      // a `main` that proves to be a decoder becomes a `step`
+  // One plan each ("main", "main.1", ...), for models that are no decoders with a cache; none: all sizes in one plan.
+  std::vector<Profile> profiles;
+  int64_t workspace_bytes = 0;                  // most scratch the engine may use; 0: no limit
+  std::vector<std::string> mark_outputs;        // nodes or values whose results become results of the model
   std::string label;
   std::map<std::string, std::string> input_hashes;  // for the build record
   // What int4w weights that are not 4 bits yet are fitted to.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <set>
+#include <string_view>
+#include <unordered_map>
 
 namespace brisk {
 
@@ -40,6 +42,28 @@ struct Weights {
   EngineContent& content;
   std::map<std::pair<const Constant*, std::string>, int32_t> index;
   std::set<std::string> isa;
+  // Those of functions lowered before, by their bytes: profiles of one model share what they read alike.
+  std::unordered_multimap<size_t, int32_t> earlier = {};
+
+  static size_t hash(const Weight& w) {
+    return std::hash<std::string_view>{}({reinterpret_cast<const char*>(w.bytes.bytes.data()), w.bytes.bytes.size()});
+  }
+  void note_earlier() {
+    for (size_t i = 0; i < content.weights.size(); ++i) earlier.emplace(hash(content.weights[i]), static_cast<int32_t>(i));
+  }
+  // The index of an equal weight, or of this one, added.
+  int32_t add(Weight w) {
+    if (!earlier.empty()) {
+      auto [begin, end] = earlier.equal_range(hash(w));
+      for (auto it = begin; it != end; ++it) {
+        const Weight& e = content.weights[static_cast<size_t>(it->second)];
+        if (e.dtype == w.dtype && e.shape == w.shape && e.encoding == w.encoding && e.packing == w.packing && std::ranges::equal(e.bytes.bytes, w.bytes.bytes))
+          return it->second;
+      }
+    }
+    content.weights.push_back(std::move(w));
+    return static_cast<int32_t>(content.weights.size() - 1);
+  }
 };
 
 class Lowering {
@@ -124,8 +148,7 @@ class Lowering {
       } else {
         return internal("constant '" + w.name + "' is quantised but its reader packs nothing");
       }
-      weights_.content.weights.push_back(std::move(w));
-      found = weights_.index.emplace(key, static_cast<int32_t>(weights_.content.weights.size() - 1)).first;
+      found = weights_.index.emplace(key, weights_.add(std::move(w))).first;
     }
     auto local = constants_.emplace(std::make_pair(v, name), -1).first;
     if (local->second < 0) {
@@ -234,6 +257,7 @@ Status lower(const Graph& g, const std::string& name, const ChooseKernel& choose
     }
   }
   Weights weights{content, {}, {content.required_isa.begin(), content.required_isa.end()}};
+  weights.note_earlier();
   std::vector<std::string> missing;
   int64_t done = 0, total = count_nodes(g);
   Lowering lowering(g, plan, choose, weights, missing);

@@ -7,6 +7,8 @@
 namespace brisk::rules {
 
 Status infer_same(InferContext& c) {
+  const bool along_axis = c.op() == OpId::kSoftmax || c.op() == OpId::kLogSoftmax || c.op() == OpId::kHardmax;
+  if (along_axis && c.in(0).ranked && c.in(0).rank() > 0) BRISK_TRY(normalize_axis(c.attrs<AxisAttrs>().axis, c.in(0).rank()));
   c.out() = c.in(0);
   c.out().elements.reset();
   return {};

@@ -7,11 +7,12 @@
 namespace brisk {
 
 Result<std::unique_ptr<Executor>> Executor::create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
-                                                   KernelContext context, int64_t memory_limit) {
+                                                   KernelContext context, int64_t memory_limit, int64_t scratch_limit) {
   std::unique_ptr<Executor> e(new Executor);
   e->engine_ = std::move(engine);
   e->plan_ = e->engine_->function(function);
   e->context_ = context;
+  e->scratch_limit_ = scratch_limit;
   if (!e->plan_) return invalid("the engine has no function '" + function + "'");
   Device& device = e->engine_->device();
   e->budget_ = std::make_unique<MemoryBudget>(device, memory_limit > 0 ? memory_limit : device.available_bytes());
@@ -34,11 +35,9 @@ Status Executor::reserve(const std::map<std::string, int64_t>& largest) {
 
 void Executor::set_state(size_t index, const TensorView& view) { root_->value(plan_->states[index].value) = view; }
 
-Status Executor::bind(std::span<const Dims> shapes) {
+Result<std::map<std::string, int64_t>> Executor::match(std::span<const Dims> shapes) const {
   if (shapes.size() != plan_->inputs.size())
     return invalid(std::to_string(shapes.size()) + " inputs given, the function takes " + std::to_string(plan_->inputs.size()));
-  if (bound_ && std::equal(shapes.begin(), shapes.end(), bound_->begin())) return {};
-  bound_.reset();
   auto input = [&](size_t i) -> const PlanValue& { return plan_->values[static_cast<size_t>(plan_->inputs[i])]; };
   std::map<std::string, int64_t> symbols;
   auto complain = [&](size_t i, size_t axis, const std::string& wanted) {
@@ -69,9 +68,26 @@ Status Executor::bind(std::span<const Dims> shapes) {
   for (size_t i = 0; i < shapes.size(); ++i)
     for (size_t a = 0; input(i).ranked && a < input(i).shape.size(); ++a) {
       auto n = input(i).shape[a].evaluate(lookup);
-      if (n && *n != shapes[i][static_cast<int>(a)]) return complain(i, a, std::to_string(*n) + " (" + input(i).shape[a].to_string() + ")");
+      if (n && *n != shapes[i][static_cast<int>(a)])
+        return complain(i, a, std::to_string(*n) + (input(i).shape[a].is_constant() ? "" : " (" + input(i).shape[a].to_string() + ")"));
     }
-  symbols_ = std::move(symbols);
+  return symbols;
+}
+
+bool Executor::bound_to(std::span<const Dims> shapes) const {
+  return bound_ && std::equal(shapes.begin(), shapes.end(), bound_->begin(), bound_->end());
+}
+
+Status Executor::accepts(std::span<const Dims> shapes) const {
+  if (bound_to(shapes)) return {};
+  auto symbols = match(shapes);
+  return symbols.ok() ? Status() : Status(std::move(symbols).error());
+}
+
+Status Executor::bind(std::span<const Dims> shapes) {
+  if (bound_to(shapes)) return {};
+  bound_.reset();
+  BRISK_ASSIGN(symbols_, match(shapes));
   BRISK_TRY(root_->bind(/*pin=*/false));
   bound_.emplace(shapes.begin(), shapes.end());
   return {};
@@ -100,6 +116,7 @@ Result<void*> Executor::workspace(int64_t bytes) {
   if (bytes > workspace_bytes_) {
     Device& d = engine_->device();
     BRISK_TRY(d.synchronize());
+    BRISK_TRY(grant_scratch(bytes - workspace_bytes_));
     budget_->deallocate(workspace_, workspace_bytes_);
     workspace_ = nullptr;
     workspace_bytes_ = 0;
@@ -107,6 +124,13 @@ Result<void*> Executor::workspace(int64_t bytes) {
     workspace_bytes_ = bytes;
   }
   return workspace_;
+}
+
+Status Executor::grant_scratch(int64_t more) {
+  if (scratch_limit_ > 0 && more > scratch_limit_ - scratch_used_)
+    return environment("needs " + std::to_string(scratch_used_ + more) + " bytes of scratch, the engine was built with --workspace " + std::to_string(scratch_limit_));
+  scratch_used_ += more;
+  return {};
 }
 
 }  // namespace brisk

@@ -22,9 +22,10 @@ class Frame;
 class Executor {
  public:
   // `memory_limit`: most bytes that arena, workspace and results sized at run time may take together; 0: what the device
-  // has available now. Beyond it bind() and run() fail with kEnvironment.
+  // has available now. Beyond it bind() and run() fail with kEnvironment. `scratch_limit`: the same for arena and workspace
+  // alone (what the engine was built with as --workspace); 0: none.
   static Result<std::unique_ptr<Executor>> create(std::shared_ptr<const LoadedEngine> engine, const std::string& function,
-                                                  KernelContext context, int64_t memory_limit = 0);
+                                                  KernelContext context, int64_t memory_limit = 0, int64_t scratch_limit = 0);
   ~Executor();
 
   const Plan& plan() const { return *plan_; }
@@ -34,7 +35,9 @@ class Executor {
   // Memory of a state operand (Plan::states order). Must be set before run().
   void set_state(size_t index, const TensorView& view);
 
-  // Shapes of all inputs, in order (absent optional inputs cannot occur). Errors name tensor, axis, value and range.
+  // Does the function take these shapes of all its inputs, in order? Errors name tensor, axis, value and range.
+  Status accepts(std::span<const Dims> shapes) const;
+  // Shapes of all inputs, in order (absent optional inputs cannot occur). Errors as accepts().
   Status bind(std::span<const Dims> shapes);
   // Inputs at device addresses, of the bound shapes. Enqueues; with data-dependent sizes it may wait for the device.
   Status run(std::span<const TensorView> inputs);
@@ -63,9 +66,14 @@ class Executor {
   std::unique_ptr<Frame> root_;
   void* workspace_ = nullptr;
   int64_t workspace_bytes_ = 0;
+  int64_t scratch_limit_ = 0, scratch_used_ = 0;
   StepHook hook_;
 
   Result<void*> workspace(int64_t bytes);
+  // `more` bytes of arena or workspace (less than none: given back), inside scratch_limit_.
+  Status grant_scratch(int64_t more);
+  bool bound_to(std::span<const Dims> shapes) const;
+  Result<std::map<std::string, int64_t>> match(std::span<const Dims> shapes) const;
 };
 
 }  // namespace brisk

@@ -118,6 +118,7 @@ Status Frame::grow_arena(int64_t bytes) {
   if (bytes <= arena_bytes_) return {};
   BRISK_TRY(device().synchronize());
   BRISK_TRY(trim());
+  BRISK_TRY(executor_.grant_scratch(bytes - arena_bytes_));
   budget().deallocate(arena_, arena_bytes_);
   arena_ = nullptr;
   arena_bytes_ = 0;

@@ -32,6 +32,8 @@ ORACLES = {
     "decoders": ("tests/data/decoders/decoders.json", "tools/oracles/decoders.py {dir}"),
     "onnx-opsets": ("tests/data/onnx_opsets.tar.xz", "tools/oracles/onnx_opsets.py {out}"),
     "contrib": ("", "tools/oracles/contrib.py --check tests/data/contrib.npz"),
+    "exports": ("", "tools/oracles/exports.py small {dir}/exports"),
+    "export-zoo": ("", "tools/oracles/exports.py zoo {dir}/zoo"),
     "dynamo": ("", "tools/oracles/dynamo.py {hf} {dir}"),
 }
 IGNORED = ("torch", "transformers", "tokenizers")  # the versions a file was made with

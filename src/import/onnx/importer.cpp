@@ -348,6 +348,8 @@ Result<Graph> Importer::run() {
   auto it = model_.opsets.find("");
   if (it != model_.opsets.end() && it->second > kNewestOpset)
     return unsupported("opset " + std::to_string(it->second) + " of ai.onnx; the newest known is " + std::to_string(kNewestOpset));
+  for (auto& [domain, version] : model_.opsets)
+    if (version < 1) return invalid("opset " + std::to_string(version) + " of " + (domain.empty() ? "ai.onnx" : domain) + "; versions begin at 1");
   find_unsupported(model_.graph.nodes, "", 0);
   Graph g;
   Frame frame;
