@@ -103,9 +103,10 @@ Status infer_paged_attention(InferContext& c) {
   auto outside = [](int64_t n, int64_t max) { return n <= 0 || n > max; };
   if (outside(a.heads, kMaxHeads) || outside(a.kv_heads, kMaxHeads) || a.heads % a.kv_heads != 0)
     return invalid("heads " + std::to_string(a.heads) + " must be a multiple of kv_heads " + std::to_string(a.kv_heads));
-  if (outside(a.head_dim, kMaxHeadDim) || a.rope_dim < 0 || a.rope_dim > a.head_dim || a.rope_dim % 2 != 0 || a.window < 0)
-    return invalid("head_dim " + std::to_string(a.head_dim) + " with rope_dim " + std::to_string(a.rope_dim) + ", window " +
-                   std::to_string(a.window));
+  if (outside(a.head_dim, kMaxHeadDim) || a.rope_dim < 0 || a.rope_dim > a.head_dim || a.rope_dim % 2 != 0)
+    return invalid("head_dim " + std::to_string(a.head_dim) + " with rope_dim " + std::to_string(a.rope_dim));
+  if (a.window < 0 || a.window > INT32_MAX)  // positions are i32
+    return invalid("window " + std::to_string(a.window) + ", allowed 0 to 2147483647");
   if (c.has(1) != c.has(2)) return invalid("k and v come together or not at all");
   if (a.rope_dim > 0 && !c.has(8)) return invalid("rope_dim is set but the frequencies are missing");
   const Type& q = c.in(0);

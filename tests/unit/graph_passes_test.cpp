@@ -1,92 +1,11 @@
 // Passes over graphs as exporters write them: what comes out, and that it computes the same.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <map>
-
-#include "backend/cpu/cpu.h"
-#include "backend/cpu/thread_pool.h"
-#include "backend/ref/ref.h"
-#include "compiler/evaluator.h"
 #include "import/onnx/import.h"
-#include "passes/all.h"
-#include "passes/pass.h"
+#include "pass_check.h"
 
 namespace brisk {
 namespace {
 
-using enum OpId;
-
-struct Machine {
-  Machine() {
-    cpu::add_kernels(registry);
-    ref::add_kernels(registry);
-  }
-  cpu::ThreadPool pool{1};
-  Registry registry;
-  std::shared_ptr<Device> device = cpu::make_device();
-  std::unique_ptr<Evaluator> evaluator = make_evaluator(registry, device, {&pool});
-  PassContext context{registry, evaluator.get()};
-};
-
-// Numbers in [-1, 1) that look like nothing.
-ConstantPtr floats(const Dims& shape, int seed) {
-  std::vector<float> v;
-  uint32_t s = static_cast<uint32_t>(seed) * 2654435761u + 12345u;
-  for (int64_t i = 0; i < shape.count(); ++i) {
-    s = s * 1664525u + 1013904223u;
-    v.push_back(static_cast<float>(s >> 8) / 8388608.0f - 1);
-  }
-  return make_constant(DType::kF32, shape, v);
-}
-ConstantPtr ids(const Dims& shape, int64_t below) {
-  std::vector<int64_t> v;
-  for (int64_t i = 0; i < shape.count(); ++i) v.push_back((i * 37 + i * i * 5 + 3) % below);
-  return make_constant(DType::kI64, shape, v);
-}
-ConstantPtr ones(const Dims& shape) { return make_constant(DType::kI64, shape, std::vector<int64_t>(static_cast<size_t>(shape.count()), 1)); }
-
-std::map<OpId, int> ops(const Graph& g) {
-  std::map<OpId, int> n;
-  for (const Node& node : g.nodes) ++n[node.op];
-  return n;
-}
-// Nodes that run something, of those whose name holds the text.
-int kernels(const Graph& g, const std::string& text) {
-  return static_cast<int>(std::count_if(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-    return n.name.find(text) != std::string::npos && !op_def(n.op).is(kView);
-  }));
-}
-
-// Runs the pipeline (all of it, or one pass) over a copy and compares results on the inputs, before and after.
-Graph expect_same(Machine& m, const Graph& before, const std::vector<std::vector<ConstantPtr>>& inputs, double tolerance, const PipelineOptions& o = {}) {
-  Graph after = before;
-  auto reports = run_pipeline(after, m.context, o);
-  EXPECT_TRUE(reports.ok()) << reports.error().message;
-  for (auto& list : inputs) {
-    auto want = m.evaluator->run(before, list), have = m.evaluator->run(after, list);
-    EXPECT_TRUE(want.ok()) << want.error().message;
-    EXPECT_TRUE(have.ok()) << have.error().message << print(after);
-    if (!want.ok() || !have.ok()) continue;
-    for (size_t k = 0; k < want->size(); ++k) {
-      EXPECT_EQ(to_string((*want)[k]->shape), to_string((*have)[k]->shape));
-      if (!((*want)[k]->shape == (*have)[k]->shape)) continue;
-      double worst = 0;
-      for (int64_t i = 0; i < (*want)[k]->count(); ++i)
-        worst = std::max(worst, std::fabs(static_cast<double>((*want)[k]->as<float>()[i]) - static_cast<double>((*have)[k]->as<float>()[i])));
-      EXPECT_LE(worst, tolerance) << "result " << k << " of " << to_string(list[0]->shape);
-    }
-  }
-  return after;
-}
-
-PipelineOptions only(std::initializer_list<const char*> names) {
-  PipelineOptions o;
-  for (const Pass& p : pipeline())
-    if (std::none_of(names.begin(), names.end(), [&](const char* n) { return std::string(n) == p.name; })) o.disabled.insert(p.name);
-  return o;
-}
+using namespace test;
 
 Graph import(const std::string& name) {
   auto m = import_onnx(std::string(BRISK_TEST_DATA) + "/exports/" + name + "/model.onnx");
@@ -163,29 +82,6 @@ TEST(GraphPasses, EveryPassAloneKeepsTheResults) {
 }
 
 // ---- small graphs ---------------------------------------------------------------------------------------------------------
-
-// Written as expressions; what fails is reported where it fails.
-struct Net {
-  Graph g;
-  ValueId input(const char* name, Shape shape, DType t = DType::kF32) { return g.add_input(name, Type{t, true, std::move(shape), {}}); }
-  ValueId number(float v) { return g.add_constant("c" + std::to_string(g.values.size()), make_constant(DType::kF32, {}, std::vector<float>{v})); }
-  ValueId weight(const Dims& d, int seed) { return g.add_constant("w" + std::to_string(g.values.size()), floats(d, seed)); }
-  ValueId ints(const std::vector<int64_t>& v) { return g.add_constant("i" + std::to_string(g.values.size()), make_constant(DType::kI64, {static_cast<int64_t>(v.size())}, v)); }
-  ValueId add(OpId op, std::vector<ValueId> in, Attrs a = NoAttrs{}) {
-    auto r = g.add(op, std::move(a), std::move(in), std::string(op_name(op)) + std::to_string(g.nodes.size()));
-    EXPECT_TRUE(r.ok()) << r.error().message;
-    return r.ok() ? *r : kNoValue;
-  }
-  ValueId mean(ValueId x) {
-    ReduceAttrs a;
-    a.axes = {-1};
-    return add(kReduceMean, {x}, a);
-  }
-  ValueId transpose(ValueId x, std::vector<int64_t> perm) { return add(kTranspose, {x}, TransposeAttrs{std::move(perm)}); }
-  ValueId softmax(ValueId x) { return add(kSoftmax, {x}, AxisAttrs{-1}); }
-};
-
-const Shape kRows = {Dim::symbol("batch"), Dim::symbol("seq"), 8};
 
 TEST(GraphPasses, NormsInEverySpelling) {
   Machine m;
@@ -522,103 +418,6 @@ TEST(GraphPasses, GateAndUpOfOneProductAreOneGatedProduct) {
     Graph after = expect_same(m, n.g, {{floats({2, 3, 8}, 1)}, {floats({1, 1, 8}, 1)}}, 2e-6);
     ASSERT_EQ(after.nodes.size(), 1u) << print(after);
     EXPECT_TRUE(std::get<LinearAttrs>(after.nodes[0].attrs).gated);
-  }
-}
-
-// ---- quantised weights --------------------------------------------------------------------------------------------------------
-
-TEST(GraphPasses, QuantisedWeightsStayCodes) {
-  Machine m;
-  auto codes = [](DType t, const Dims& d) {
-    std::vector<int8_t> v;
-    for (int64_t i = 0; i < d.count(); ++i) v.push_back(static_cast<int8_t>(t == DType::kU8 ? (i * 29 + 7) % 127 : (i * 53 + i * i) % 255 - 127));
-    return make_constant(t, d, v);
-  };
-  struct Case {
-    DType type;
-    Dims codes, scale;
-    int64_t axis, block;
-    bool transposed, zero;
-    bool kept;
-  };
-  for (const Case& c : {Case{DType::kI8, {64, 6}, {}, 1, 0, false, false, true}, Case{DType::kI8, {64, 6}, {6}, 1, 0, false, false, true},
-                        Case{DType::kU8, {64, 6}, {6}, 1, 0, false, true, true}, Case{DType::kI8, {64, 6}, {2, 6}, 0, 32, false, true, true},
-                        Case{DType::kI8, {6, 64}, {6}, 0, 0, true, false, true}, Case{DType::kI8, {6, 64}, {6, 2}, 1, 32, true, false, true},
-                        Case{DType::kI8, {64, 6}, {64}, 0, 0, false, false, false}}) {
-    Net n;
-    ValueId x = n.input("x", {Dim::symbol("rows"), 64});
-    QuantAttrs a;
-    a.axis = c.axis;
-    a.block = c.block;
-    a.to = DType::kF32;
-    ValueId w = n.g.add_constant("codes", codes(c.type, c.codes));
-    std::vector<float> scale(static_cast<size_t>(c.scale.count()));
-    for (size_t i = 0; i < scale.size(); ++i) scale[i] = 0.01f + 0.003f * static_cast<float>(i % 5);
-    std::vector<ValueId> in = {w, n.g.add_constant("scale", make_constant(DType::kF32, c.scale, scale))};
-    if (c.zero) {
-      std::vector<int8_t> zero(scale.size());
-      for (size_t i = 0; i < zero.size(); ++i) zero[i] = static_cast<int8_t>(3 + i);
-      in.push_back(n.g.add_constant("zero", make_constant(c.type, c.scale, zero)));
-    }
-    ValueId wide = n.add(kDequantizeLinear, in, a);
-    n.g.outputs = {n.add(kMatMul, {x, c.transposed ? n.transpose(wide, {1, 0}) : wide})};
-    Graph after = expect_same(m, n.g, {{floats({3, 64}, 1)}, {floats({1, 64}, 2)}}, 2e-4);
-    ASSERT_EQ(after.nodes.size(), 1u) << print(after);
-    ASSERT_EQ(after.nodes[0].op, kLinear);
-    EXPECT_EQ(!after.constant(after.nodes[0].inputs[1])->encoding.plain(), c.kept) << print(after);
-  }
-}
-
-// x -> QuantizeLinear -> DequantizeLinear -> product with a dequantised weight, plus a bias.
-struct Quantised {
-  Net n;
-  ValueId pair(ValueId x, float scale, int zero, DType t) {
-    QuantAttrs q, d;
-    q.to = t;
-    d.to = DType::kF32;
-    ValueId s = n.number(scale), z = n.g.add_constant("z" + std::to_string(n.g.values.size()), make_constant(t, {}, std::vector<int8_t>{static_cast<int8_t>(zero)}));
-    return n.add(kDequantizeLinear, {n.add(kQuantizeLinear, {x, s, z}, q), s, z}, d);
-  }
-  ValueId weight(const Dims& shape, int64_t axis, bool each) {
-    std::vector<int8_t> codes;
-    for (int64_t i = 0; i < shape.count(); ++i) codes.push_back(static_cast<int8_t>((i * 53 + i * i) % 255 - 127));
-    std::vector<float> scale(static_cast<size_t>(each ? shape[static_cast<int>(axis)] : 1));
-    for (size_t i = 0; i < scale.size(); ++i) scale[i] = 0.002f + 0.001f * static_cast<float>(i % 3);
-    QuantAttrs d;
-    d.to = DType::kF32;
-    d.axis = axis;
-    return n.add(kDequantizeLinear, {n.g.add_constant("codes", make_constant(DType::kI8, shape, codes)),
-                                     n.g.add_constant("scales", make_constant(DType::kF32, each ? Dims{static_cast<int64_t>(scale.size())} : Dims{}, scale))}, d);
-  }
-};
-
-TEST(GraphPasses, QuantisedProductsAreIntegerProductsWhereTheDeviceHasThem) {
-  Machine m;
-  const int integer = m.registry.find("cpu.MatMulInteger") != nullptr;
-  for (bool each : {false, true}) {
-    Quantised a;
-    ValueId x = a.n.input("x", {Dim::symbol("batch"), Dim::symbol("seq"), 32});
-    ValueId y = a.n.add(kMatMul, {a.pair(x, 0.01f, 120, DType::kU8), a.weight({32, 6}, 1, each)});
-    a.n.g.outputs = {a.n.add(kAdd, {y, a.n.weight({6}, 2)})};
-    Graph after = expect_same(m, a.n.g, {{floats({2, 3, 32}, 1)}, {floats({1, 1, 32}, 2)}}, 1e-5);
-    EXPECT_EQ(ops(after)[kMatMulInteger], integer) << print(after);
-    EXPECT_EQ(ops(after)[kDequantizeLinear], 1 - integer) << print(after);
-
-    Quantised b;
-    GemmAttrs gemm;
-    gemm.trans_b = true;
-    x = b.n.input("x", {Dim::symbol("rows"), 32});
-    b.n.g.outputs = {b.n.add(kGemm, {b.pair(x, 0.01f, -3, DType::kI8), b.weight({6, 32}, 0, each), b.n.weight({6}, 2)}, gemm)};
-    EXPECT_EQ(ops(expect_same(m, b.n.g, {{floats({5, 32}, 1)}}, 1e-5))[kMatMulInteger], integer);
-
-    Quantised c;
-    WindowAttrs window;
-    window.kernel = {3, 3};
-    window.strides = window.dilations = {1, 1};
-    window.pads = {1, 1, 1, 1};
-    x = c.n.input("x", {Dim::symbol("batch"), 4, 7, 5});
-    c.n.g.outputs = {c.n.add(kConv, {c.pair(x, 0.01f, 128, DType::kU8), c.weight({6, 4, 3, 3}, 0, each), c.n.weight({6}, 2)}, window)};
-    EXPECT_EQ(ops(expect_same(m, c.n.g, {{floats({2, 4, 7, 5}, 1)}}, 1e-5))[kConvInteger], integer);
   }
 }
 

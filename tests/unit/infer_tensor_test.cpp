@@ -106,5 +106,17 @@ TEST_F(Rules, EinsumShapes) {
   EXPECT_EQ(shape(add(OpId::kEinsum, a, {in({3, 3})})), "[3]");
 }
 
+TEST_F(Rules, WindowsOfAttentionFitPositions) {
+  ValueId x = in({b, 32});
+  AttentionAttrs a;
+  a.heads = 2, a.kv_heads = 1, a.head_dim = 8;
+  for (int64_t window : {int64_t{-1}, int64_t{1} << 31, INT64_MAX}) {
+    a.window = window;
+    auto v = g.add(OpId::kPagedAttention, a, std::vector<ValueId>(8, x));
+    ASSERT_FALSE(v.ok());
+    EXPECT_NE(v.error().message.find("window " + std::to_string(window) + ", allowed 0 to 2147483647"), std::string::npos) << v.error().message;
+  }
+}
+
 }  // namespace
 }  // namespace brisk

@@ -91,7 +91,7 @@ class Attention {
 
   void attend(int64_t t, const int32_t* table) {
     const TensorView& state = a_.in[3];
-    int32_t last = position(t), first = p_.window ? std::max<int32_t>(0, last - static_cast<int32_t>(p_.window) + 1) : 0;
+    int32_t last = position(t), first = p_.window ? static_cast<int32_t>(std::max<int64_t>(0, last - p_.window + 1)) : 0;
     std::vector<float> score(static_cast<size_t>(last - first + 1));
     for (int64_t h = 0; h < p_.heads; ++h) {
       int64_t kv = h / (p_.heads / p_.kv_heads);
