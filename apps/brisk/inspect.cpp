@@ -25,7 +25,7 @@ Status inspect_engine(const std::string& path, bool json, const std::string& pag
       auto it = symbols.find(name);
       return it == symbols.end() ? std::nullopt : std::optional(it->second);
     });
-    return m ? std::optional(InspectMemory{m->arena_bytes, m->live_bytes, m->sum_bytes}) : std::nullopt;
+    return m ? std::optional(InspectMemory{m->arena_bytes, m->live_bytes, m->sum_bytes, m->in_place}) : std::nullopt;
   };
   InspectReport report = inspect(*content, extras);
   if (!page.empty()) {

@@ -6,6 +6,7 @@
 #include "compiler/calibration.h"
 #include "compiler/decoder.h"
 #include "compiler/evaluator.h"
+#include "compiler/in_place.h"
 #include "compiler/scratch.h"
 
 namespace brisk {
@@ -39,10 +40,12 @@ Status find_products(Graph& g, const CompileOptions& o, const Backend& backend) 
 // One function of the engine under the plan's name.
 Status lower_within(const Graph& g, const std::string& name, const CompileOptions& o, const Backend& backend, EngineContent& content,
                     std::vector<std::string>& notes) {
-  auto lower_with = [&](const ChooseKernel& choose) {
-    return lower(g, name, choose, content, [&](int64_t done, int64_t total) {
+  auto lower_with = [&](const ChooseKernel& choose) -> Status {
+    BRISK_TRY(lower(g, name, choose, content, [&](int64_t done, int64_t total) {
       if (o.progress) o.progress("pack weights", static_cast<double>(done) / static_cast<double>(total));
-    });
+    }));
+    if (o.in_place) plan_in_place(content.functions.at(name), backend.registry);
+    return {};
   };
   // In a step, what a row gets must not depend on the rows beside it.
   auto usable = [&, ragged = name == "step"](const ProblemDesc& p) {
@@ -107,6 +110,7 @@ Result<EngineContent> compile(Model model, const CompileOptions& options, const 
   EngineContent content;
   QuantizeOptions quantize{precision, o.keep, {}};
   std::map<std::string, std::string> record = o.input_hashes;
+  if (o.passes.disabled.erase(kPlanInPlace)) o.in_place = false, record[std::string("disabled-pass.") + kPlanInPlace] = "1";
   progress("decoder", 0);
   // Profiles and marked results speak of the model's own inputs and values: it stays a function.
   if (!o.profiles.empty() || !o.mark_outputs.empty()) o.generative = false;

@@ -22,6 +22,7 @@ struct CompileOptions {
   // One plan each ("main", "main.1", ...), for models that are no decoders with a cache; none: all sizes in one plan.
   std::vector<Profile> profiles;
   int64_t workspace_bytes = 0;                  // most scratch the engine may use; 0: no limit
+  bool in_place = true;                         // results may take the bytes of operands that nobody reads afterwards
   std::vector<std::string> mark_outputs;        // nodes or values whose results become results of the model
   std::string label;
   std::map<std::string, std::string> input_hashes;  // for the build record

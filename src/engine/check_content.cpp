@@ -75,7 +75,16 @@ class KernelCheck {
       if (s.inputs[i] < 0) continue;
       if (auto r = packing(p, s, *k, problem, i); !r.ok()) return std::move(r).error().in("operand " + std::to_string(i));
     }
-    return {};
+    return overwriting(p, s, *k);
+  }
+
+  // A result on an operand's bytes: may this kernel write there?
+  static Status overwriting(const Plan& p, const PlanStep& s, const KernelDesc& k) {
+    if (!in_place(p, s)) return {};
+    const PlanValue* root = &root_value(p, s.outputs[0]);
+    for (size_t i = 0; i < s.inputs.size() && i < 32; ++i)
+      if (s.inputs[i] >= 0 && &root_value(p, s.inputs[i]) == root && (k.in_place >> i & 1)) return {};
+    return invalid("kernel '" + k.id + "' cannot write result '" + p.values[static_cast<size_t>(s.outputs[0])].name + "' over its operand");
   }
 
   // The operand's bytes must be in the form that this kernel reads, and all of them there.

@@ -124,6 +124,7 @@ class Structure {
       }
     }
     defined_.resize(root_.size());
+    named_.resize(root_.size());
     for (size_t i = 0; i < root_.size(); ++i) {
       Kind k = plan_.values[i].kind;
       defined_[i] = k == Kind::kInput || k == Kind::kWeight || k == Kind::kState;
@@ -241,12 +242,41 @@ class Structure {
   Status output(const PlanStep& s, const OpDef& def, size_t k) {
     int32_t v = s.outputs[k];
     bool view = def.is(kView) && k == 0, late = s.dynamic || def.is(kHasBlocks);
+    if (known(v) && at(v).kind == Kind::kView && !view && !late && k == 0) return in_place(s, v);
     Kind wanted = view ? Kind::kView : late ? Kind::kDynamic : Kind::kArena;
     if (!known(v) || at(v).kind != wanted)
       return invalid("writes value " + std::to_string(v) + ", which is not a " + (view ? "view" : late ? "dynamic value" : "value of static size"));
     if (view && at(v).view_of != s.inputs[0]) return invalid("result '" + at(v).name + "' is not a view of its operand");
     if (defined_[static_cast<size_t>(v)]) return invalid("writes '" + at(v).name + "' a second time");
+    define(v);
+    return {};
+  }
+
+  void define(int32_t v) {
     defined_[static_cast<size_t>(v)] = true;
+    named_[root_of(v)].push_back(v);
+  }
+
+  // A result on the bytes of one operand, which are of an arena and of its own shape: nothing that lay there is readable
+  // any more. Whether the kernel may do that is asked of kernels.
+  Status in_place(const PlanStep& s, int32_t v) {
+    const PlanValue& result = at(v);
+    if (defined_[static_cast<size_t>(v)]) return invalid("writes '" + result.name + "' a second time");
+    int32_t operand = -1;
+    for (int32_t in : s.inputs) {
+      if (in < 0 || root_of(in) != root_of(v)) continue;
+      if (operand >= 0) return invalid("result '" + result.name + "' lies on two operands");
+      operand = in;
+    }
+    if (operand < 0) return invalid("result '" + result.name + "' lies on bytes of no operand");
+    if (plan_.values[root_of(v)].kind != Kind::kArena)
+      return invalid("result '" + result.name + "' overwrites '" + plan_.values[root_of(v)].name + "', which is no temporary value");
+    if (!(at(operand).shape == result.shape) || dtype_bits(at(operand).dtype) != dtype_bits(result.dtype))
+      return invalid("result '" + result.name + "' is not of the size of '" + at(operand).name + "', on whose bytes it lies");
+    auto& there = named_[root_of(v)];
+    for (int32_t old : there) defined_[static_cast<size_t>(old)] = false;
+    there.clear();
+    define(v);
     return {};
   }
 
@@ -304,6 +334,7 @@ class Structure {
   std::vector<size_t> root_;
   std::vector<const PlanStep*> writer_;  // the step that writes each value
   std::vector<bool> defined_;
+  std::vector<std::vector<int32_t>> named_;  // by root: what steps have written there that may still be read
   bool in_block_;
 };
 

@@ -67,6 +67,7 @@ class Reporter {
       r.depth = depth;
       r.kernel = !s.kernel.empty() ? s.kernel + " v" + std::to_string(s.kernel_version) : op_def(s.op).is(kView) ? "view" : "control flow";
       if (s.dynamic) r.kernel += ", sized at run time";
+      if (in_place(p, s)) r.kernel += ", in place";
       for (int32_t v : s.inputs) operand(p, v, r);
       for (int32_t v : s.outputs) r.out += (r.out.empty() ? "" : ", ") + (v < 0 ? std::string("-") : type_text(value(p, v)));
       if (depth == 0 && extras_.step_ms) r.ms = extras_.step_ms(function, i);
@@ -123,7 +124,7 @@ nlohmann::ordered_json function_json(const InspectReport::Function& f) {
   j["arena"] = Json::array();
   for (auto& c : f.corners) {
     Json corner = {{"at", c.name}, {"symbols", c.symbols}};
-    if (c.memory) corner["bytes"] = c.memory->placed, corner["live_bytes"] = c.memory->live, corner["sum_bytes"] = c.memory->sum;
+    if (c.memory) corner["bytes"] = c.memory->placed, corner["live_bytes"] = c.memory->live, corner["sum_bytes"] = c.memory->sum, corner["in_place"] = c.memory->in_place;
     j["arena"].push_back(std::move(corner));
   }
   j["steps"] = Json::array();

@@ -14,6 +14,7 @@ namespace brisk {
 // Bytes of temporaries: as placed, the most that is alive at one step, and all of them together.
 struct InspectMemory {
   int64_t placed = 0, live = 0, sum = 0;
+  int64_t in_place = 0;  // results on an operand's bytes
 };
 
 // What the content itself does not hold. All optional.

@@ -21,7 +21,8 @@ std::string bytes_text(int64_t n) {
 }
 
 std::string memory_text(const InspectMemory& m) {
-  return bytes_text(m.placed) + " (" + bytes_text(m.live) + " alive at once, " + bytes_text(m.sum) + " without sharing)";
+  return bytes_text(m.placed) + " (" + bytes_text(m.live) + " alive at once, " + bytes_text(m.sum) + " without sharing; " +
+         std::to_string(m.in_place) + " results in place)";
 }
 
 std::string sqnr_text(float db) { return std::isfinite(db) ? number(static_cast<double>(db), 1) + " dB" : std::string("lossless"); }

@@ -24,7 +24,7 @@ struct PlanValue {
     kArena,     // made by a step, shape known once the symbols are
     kDynamic,   // made by a step, shape known only when that step runs
     kState,     // per-sequence state: Plan::states
-    kView,      // the bytes of `view_of` under this shape
+    kView,      // the bytes of `view_of` under this shape; or of a kernel that overwrites them, read by nobody else afterwards
   };
   std::string name;
   Kind kind = Kind::kArena;
@@ -60,6 +60,9 @@ struct PlanStep {
   bool dynamic = false;  // result shapes come from the operator's rule at run time
   std::string name;      // of the source node(s), for people
 };
+
+// Does result 0 lie on an operand's bytes?
+bool in_place(const Plan& plan, const PlanStep& step);
 
 struct PlanSymbol {
   std::string name;

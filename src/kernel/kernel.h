@@ -68,6 +68,10 @@ struct KernelDesc {
   // only kernels whose result for a row does not depend on the other rows.
   std::string numerics = "ref";
   bool row_independent = true;
+  // Bit k: result 0 may lie on the bytes of operand k where that is of its shape and element size (other operands never lie
+  // there): the kernel reads each of that operand's elements for the last time before it writes in its place.
+  uint32_t in_place = 0;
+  static constexpr uint32_t kAnyOperand = UINT32_MAX;
   // Scratch bytes for concrete shapes; null: none.
   int64_t (*workspace)(const KernelArgs&) = nullptr;
   // Operand index -> packed form; null where the operand is used as it is. Called at build time only. The bytes are

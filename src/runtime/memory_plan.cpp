@@ -145,11 +145,21 @@ std::optional<TemporaryMemory> temporary_memory(const Plan& plan, const Dim::Loo
   }
   MemoryPlan own = plan_memory(lifetimes);
   TemporaryMemory m{own.arena_bytes, own.live_bytes, own.sum_bytes};
+  for (const PlanStep& s : plan.steps) {
+    if (!in_place(plan, s)) continue;
+    std::vector<int64_t> shape;
+    const PlanValue& v = plan.values[static_cast<size_t>(s.outputs[0])];
+    for (const Dim& d : v.shape) shape.push_back(d.evaluate(symbols).value_or(-1));
+    auto count = checked_count(shape);
+    if (!count || *count > kMaxElements || dtype_bytes(v.dtype, *count) > kMaxArenaBytes - m.sum_bytes) return std::nullopt;
+    m.sum_bytes += align_up(dtype_bytes(v.dtype, *count), kArenaAlignment);
+    ++m.in_place;
+  }
   for (const PlanStep& s : plan.steps)
     for (const Plan& b : s.blocks) {
       auto inner = temporary_memory(b, symbols);
       if (!inner || inner->sum_bytes > kMaxArenaBytes - m.sum_bytes) return std::nullopt;
-      m.arena_bytes += inner->arena_bytes, m.live_bytes += inner->live_bytes, m.sum_bytes += inner->sum_bytes;
+      m.arena_bytes += inner->arena_bytes, m.live_bytes += inner->live_bytes, m.sum_bytes += inner->sum_bytes, m.in_place += inner->in_place;
     }
   return m;
 }

@@ -91,16 +91,37 @@ class OpCheck {
       cpu::ThreadPool pool(threads);
       auto got = call(*kernel, attrs, in, *results, pool);
       for (size_t o = 0; o < want.size(); ++o) compare(op_name(op), want[o], got[o], tolerance, threads);
+      for (size_t i = 0; i < in.size() && i < 32; ++i) in_place(*kernel, attrs, in, *results, pool, i, got);
     }
+    for (size_t i = 0; i < in.size() && i < 32; ++i) in_place(*reference, attrs, in, *results, one, i, want);
   }
 
  private:
+  // Result 0 on operand i's bytes, if the kernel says that it may lie there: the same bits.
+  static void in_place(const KernelDesc& d, const Attrs& attrs, std::vector<TestTensor> in, const std::vector<Type>& types, cpu::ThreadPool& pool,
+                       size_t i, const std::vector<TestTensor>& want) {
+    const TensorView &x = in[i].view, &y = want[0].view;
+    if (!(d.in_place >> i & 1) || !x.present || !(x.shape == y.shape) || dtype_bits(x.dtype) != dtype_bits(y.dtype)) return;
+    TestTensor both(x.dtype, x.shape);
+    std::memcpy(both.view.data, x.data, static_cast<size_t>(x.bytes()));
+    in[i] = both;
+    auto got = call(d, attrs, in, types, pool, &both);
+    for (size_t o = 0; o < want.size(); ++o)
+      ASSERT_EQ(std::memcmp(want[o].view.data, got[o].view.data, static_cast<size_t>(want[o].view.bytes())), 0)
+          << d.id << to_string(y.shape) << " over operand " << i << " on " << pool.size() << " threads";
+  }
+
   static std::vector<TestTensor> call(const KernelDesc& d, const Attrs& attrs, const std::vector<TestTensor>& in, const std::vector<Type>& types,
-                                      cpu::ThreadPool& pool) {
+                                      cpu::ThreadPool& pool, const TestTensor* over = nullptr) {
     std::vector<TestTensor> out;
     for (const Type& t : types) {
       Dims shape;
       for (const Dim& n : t.shape) shape.push(n.constant().value_or(0));
+      if (over && out.empty()) {
+        out.push_back(*over);
+        out.back().view.dtype = t.dtype;
+        continue;
+      }
       out.emplace_back(t.dtype, shape);
       std::memset(out.back().view.data, 0x5a, static_cast<size_t>(out.back().view.bytes()));
     }

@@ -13,7 +13,7 @@ inline const LightTable& light_of_host() {
 inline ThreadPool& pool_of(KernelContext& c) { return *static_cast<ThreadPool*>(c.backend); }
 
 // "cpu.<Op>" for any host with AVX2.
-inline KernelDesc light_desc(OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&)) {
+inline KernelDesc light_desc(OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&), uint32_t in_place = 0) {
   KernelDesc d;
   d.op = op;
   d.id = std::string("cpu.") + op_name(op);
@@ -22,6 +22,7 @@ inline KernelDesc light_desc(OpId op, KernelFn run, bool (*accepts)(const Proble
   d.numerics = "cpu";
   d.run = run;
   d.accepts = accepts;
+  d.in_place = in_place;
   return d;
 }
 

@@ -313,10 +313,13 @@ Status run_gemm(KernelContext& kc, const KernelArgs& args) {
 }  // namespace
 
 void add_dense(Registry& r) {
+  constexpr uint32_t kResidual = 1 << 3;  // read where the sum is written
   KernelDesc d = desc("cpu.Conv.f32", OpId::kConv, accepts_conv<false>, run_conv);
+  d.in_place = kResidual;
   d.packings = {{1, "cpu.conv.f32", pack_conv_weight, packed_conv_bytes}};
   r.add(std::move(d));
   d = desc("cpu.Conv.depthwise.f32", OpId::kConv, accepts_conv<true>, run_depthwise);
+  d.in_place = kResidual;
   d.workspace = depthwise_workspace;
   r.add(std::move(d));
   d = desc("cpu.ConvTranspose.f32", OpId::kConvTranspose, accepts_conv_transpose, run_conv_transpose);

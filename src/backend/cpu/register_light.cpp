@@ -94,7 +94,7 @@ template <OpId op> Status run_pointwise(KernelContext& kc, const KernelArgs& k) 
   return {};
 }
 
-template <OpId... ops> void add_all(Registry& r) { (r.add(light_desc(ops, run_pointwise<ops>, accepts_pointwise)), ...); }
+template <OpId... ops> void add_all(Registry& r) { (r.add(light_desc(ops, run_pointwise<ops>, accepts_pointwise, KernelDesc::kAnyOperand)), ...); }
 
 }  // namespace
 

@@ -227,13 +227,14 @@ bool accepts_layer_norm(const ProblemDesc& p) { return all_f32(p); }
 }  // namespace
 
 void add_light_rows(Registry& r) {
-  r.add(light_desc(OpId::kSoftmax, run_softmax<false>, all_f32));
-  r.add(light_desc(OpId::kLogSoftmax, run_softmax<true>, all_f32));
-  r.add(light_desc(OpId::kLayerNorm, run_layer_norm, accepts_layer_norm));
-  r.add(light_desc(OpId::kBatchNorm, run_batch_norm, all_f32));
-  r.add(light_desc(OpId::kInstanceNorm, run_instance_norm, all_f32));
+  constexpr uint32_t kX = 1;  // a row is read whole, or element by element, before it is written
+  r.add(light_desc(OpId::kSoftmax, run_softmax<false>, all_f32, kX));
+  r.add(light_desc(OpId::kLogSoftmax, run_softmax<true>, all_f32, kX));
+  r.add(light_desc(OpId::kLayerNorm, run_layer_norm, accepts_layer_norm, kX));
+  r.add(light_desc(OpId::kBatchNorm, run_batch_norm, all_f32, kX));
+  r.add(light_desc(OpId::kInstanceNorm, run_instance_norm, all_f32, kX));
   r.add(light_desc(OpId::kLrn, run_lrn, accepts_lrn));
-  r.add(light_desc(OpId::kRotaryEmbedding, run_rotary, accepts_rotary));
+  r.add(light_desc(OpId::kRotaryEmbedding, run_rotary, accepts_rotary, kX));
 }
 
 }  // namespace brisk::cpu

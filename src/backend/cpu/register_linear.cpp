@@ -176,6 +176,7 @@ KernelDesc linear_desc() {
   d.priority = v.priority;
   if (v.arithmetic == Arithmetic::kBf16Dot && !bf16_dot_pays(kernels(*active_isa()))) d.priority = 15;  // below widening
   d.numerics = std::string("cpu.") + v.name;
+  d.in_place = 1 << 3;  // the residual, read where the sum is written
   d.accepts = [](const ProblemDesc& p) { return accepts_linear(kVariants[I], kGated, p); };
   d.run = [](KernelContext& c, const KernelArgs& a) { return run_linear(kVariants[I], kGated, c, a); };
   d.workspace = [](const KernelArgs& a) { return linear_workspace(kVariants[I], kGated, a); };

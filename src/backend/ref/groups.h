@@ -24,12 +24,13 @@ void add_attention(Registry& r);    // ONNX's Attention and RotaryEmbedding
 void add_linear_attention(Registry& r);
 
 // Registers "ref.<Op>" for every problem of an operator.
-inline void add(Registry& r, OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&) = nullptr) {
+inline void add(Registry& r, OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&) = nullptr, uint32_t in_place = 0) {
   KernelDesc d;
   d.id = std::string("ref.") + op_name(op);
   d.op = op;
   d.run = run;
   d.accepts = accepts;
+  d.in_place = in_place;
   r.add(std::move(d));
 }
 

@@ -428,11 +428,14 @@ Status run_chain(KernelContext&, const KernelArgs& k) {
   return {};
 }
 
-template <OpId... ops> void add_unaries(Registry& r) { (add_plain(r, ops, run_unary<ops>), ...); }
-template <OpId... ops> void add_arithmetic(Registry& r) { (add_plain(r, ops, run_arithmetic<ops>), ...); }
-template <OpId... ops> void add_compares(Registry& r) { (add_plain(r, ops, run_compare<ops>), ...); }
-template <OpId... ops> void add_bits(Registry& r) { (add_plain(r, ops, run_bits<ops>), ...); }
-template <OpId... ops> void add_logic(Registry& r) { (add_plain(r, ops, run_logic<ops>), ...); }
+// Element i of the result is written after element i of each operand of its shape was read.
+void add_elementwise(Registry& r, OpId op, KernelFn run) { add_plain(r, op, run, KernelDesc::kAnyOperand); }
+
+template <OpId... ops> void add_unaries(Registry& r) { (add_elementwise(r, ops, run_unary<ops>), ...); }
+template <OpId... ops> void add_arithmetic(Registry& r) { (add_elementwise(r, ops, run_arithmetic<ops>), ...); }
+template <OpId... ops> void add_compares(Registry& r) { (add_elementwise(r, ops, run_compare<ops>), ...); }
+template <OpId... ops> void add_bits(Registry& r) { (add_elementwise(r, ops, run_bits<ops>), ...); }
+template <OpId... ops> void add_logic(Registry& r) { (add_elementwise(r, ops, run_logic<ops>), ...); }
 
 }  // namespace
 
@@ -441,20 +444,20 @@ void add_pointwise(Registry& r) {
   add_unaries<kAbs, kNeg, kExp, kLog, kSqrt, kReciprocal, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh,
               kAsinh, kAcosh, kAtanh, kErf, kFloor, kCeil, kRound, kSign, kRelu, kSigmoid, kSilu, kSoftplus, kSoftsign,
               kHardSwish, kMish, kGelu, kLeakyRelu, kElu, kCelu, kSelu, kHardSigmoid, kThresholdedRelu>(r);
-  add_plain(r, kNot, run_not);
-  add_plain(r, kBitwiseNot, run_bitwise_not);
+  add_elementwise(r, kNot, run_not);
+  add_elementwise(r, kBitwiseNot, run_bitwise_not);
   add_plain(r, kBitCast, run_bitcast);
-  add_plain(r, kIsNaN, run_predicate<true>);
-  add_plain(r, kIsInf, run_predicate<false>);
-  add_plain(r, kCast, run_cast);
+  add_elementwise(r, kIsNaN, run_predicate<true>);
+  add_elementwise(r, kIsInf, run_predicate<false>);
+  add_elementwise(r, kCast, run_cast);
   add_arithmetic<kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPRelu>(r);
-  add_plain(r, kPow, run_pow);
+  add_elementwise(r, kPow, run_pow);
   add_compares<kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual>(r);
   add_logic<kAnd, kOr, kXor>(r);
   add_bits<kBitwiseAnd, kBitwiseOr, kBitwiseXor>(r);
-  add_plain(r, kBitShift, run_shift);
-  add_plain(r, kWhere, run_where);
-  add_plain(r, kPointwise, run_chain);
+  add_elementwise(r, kBitShift, run_shift);
+  add_elementwise(r, kWhere, run_where);
+  add_elementwise(r, kPointwise, run_chain);
 }
 
 }  // namespace brisk::ref

@@ -133,7 +133,9 @@ inline bool accept_plain(const ProblemDesc& p) {
   return true;
 }
 
-inline void add_plain(Registry& r, OpId op, KernelFn run) { add(r, op, run, accept_plain); }
+inline void add_plain(Registry& r, OpId op, KernelFn run, uint32_t in_place = 0) {
+  add(r, op, run, accept_plain, in_place);
+}
 
 // Axis in [-rank, rank) -> [0, rank); the shape rule has refused others.
 inline int axis_of(int64_t axis, int rank) { return static_cast<int>(axis < 0 ? axis + rank : axis); }
