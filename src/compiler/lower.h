@@ -20,7 +20,4 @@ using LowerProgress = std::function<void(int64_t done, int64_t total)>;
 Status lower(const Graph& graph, const std::string& name, const ChooseKernel& choose, EngineContent& content,
              const LowerProgress& progress = nullptr);
 
-// The problem a node poses, as kernels see it.
-ProblemDesc describe_problem(const Graph& graph, const Node& node);
-
 }  // namespace brisk

@@ -4,6 +4,7 @@
 
 #include "op/pointwise_program.h"
 #include "passes/all.h"
+#include "passes/problem.h"
 #include "passes/rewrite.h"
 
 namespace brisk::passes {
@@ -110,6 +111,10 @@ Result<int> fuse_pointwise(Graph& g, PassContext& c) {
     fused.inputs = chain.operands;
     fused.outputs = g.nodes[i].outputs;
     fused.name = g.nodes[i].name;
+    if (!c.registry.supports(describe_problem(g, fused))) {
+      c.missed.push_back("pointwise: node '" + fused.name + "' not fused: no kernel of this device runs the chain");
+      continue;
+    }
     for (size_t m : chain.members) taken[m] = true;
     g.nodes[i] = std::move(fused);
     ++changed;

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "passes/all.h"
+#include "passes/problem.h"
 #include "passes/rewrite.h"
 #include "tensor/constant_ops.h"
 
@@ -135,20 +136,9 @@ ValueId zero_operand(Graph& g, const Dequantized& d) {
 
 // Only where a kernel of the device beats the reference: elsewhere floats are faster.
 bool has_kernel(const Round& r, OpId op, const Attrs& attrs, const std::vector<ValueId>& in) {
-  ProblemDesc p;
-  p.op = op;
-  p.attrs = &attrs;
-  for (ValueId v : in) {
-    OperandDesc o;
-    if ((o.present = v >= 0)) {
-      o.type = type_of(r.g, v);
-      o.value = r.g.constant(v);
-      o.constant = o.value != nullptr;
-    }
-    p.inputs.push_back(std::move(o));
-  }
-  p.outputs.resize(1);
-  const KernelDesc* k = r.context.registry.best(p);
+  Node n;
+  n.op = op, n.attrs = attrs, n.inputs = in, n.outputs = {kNoValue};
+  const KernelDesc* k = r.context.registry.best(describe_problem(r.g, n));
   return k && k->priority > 0;
 }
 

@@ -59,23 +59,33 @@ class OpCheck {
     cpu::add_kernels(cpu_);
   }
 
+  // The reference kernel's first result.
+  std::vector<double> reference(OpId op, const Attrs& attrs, const std::vector<TestTensor>& in) const {
+    ProblemDesc problem{op, &attrs, {}, {}};
+    std::vector<Type> types = types_of(in, problem);
+    std::vector<const Type*> given;
+    for (Type& t : types) given.push_back(&t);
+    auto results = infer_types(op, attrs, given, 1);
+    EXPECT_TRUE(results.ok()) << op_name(op);
+    if (!results.ok()) return {};
+    problem.outputs = *results;
+    const KernelDesc* kernel = ref_.best(problem);
+    EXPECT_NE(kernel, nullptr) << op_name(op);
+    if (!kernel) return {};
+    cpu::ThreadPool one(1);
+    auto out = call(*kernel, attrs, in, *results, one);
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < out[0].view.count(); ++i) numbers.push_back(out[0].number(i));
+    return numbers;
+  }
+
   // `tolerance`: of the largest number of each float result; integers must be equal.
   void operator()(OpId op, const Attrs& attrs, const std::vector<TestTensor>& in, int outputs = 1, double tolerance = 2e-6,
                   bool must_have_kernel = true) {
-    std::vector<Type> types(in.size());
-    std::vector<const Type*> given;
     ProblemDesc problem{op, &attrs, {}, {}};
-    for (size_t i = 0; i < in.size(); ++i) {
-      OperandDesc d;
-      d.present = in[i].view.present;
-      if (d.present) {
-        types[i].dtype = in[i].view.dtype;
-        types[i].shape.assign(in[i].view.shape.begin(), in[i].view.shape.end());
-        d.type = types[i];
-      }
-      given.push_back(d.present ? &types[i] : nullptr);
-      problem.inputs.push_back(d);
-    }
+    std::vector<Type> types = types_of(in, problem);
+    std::vector<const Type*> given;
+    for (size_t i = 0; i < in.size(); ++i) given.push_back(in[i].view.present ? &types[i] : nullptr);
     auto results = infer_types(op, attrs, given, outputs, nullptr, [&](int i) { return in[static_cast<size_t>(i)].view.present ? &in[static_cast<size_t>(i)].view : nullptr; });
     ASSERT_TRUE(results.ok()) << op_name(op) << ": " << results.error().message;
     problem.outputs = *results;
@@ -97,6 +107,21 @@ class OpCheck {
   }
 
  private:
+  static std::vector<Type> types_of(const std::vector<TestTensor>& in, ProblemDesc& problem) {
+    std::vector<Type> types(in.size());
+    for (size_t i = 0; i < in.size(); ++i) {
+      OperandDesc d;
+      d.present = in[i].view.present;
+      if (d.present) {
+        types[i].dtype = in[i].view.dtype;
+        types[i].shape.assign(in[i].view.shape.begin(), in[i].view.shape.end());
+        d.type = types[i];
+      }
+      problem.inputs.push_back(d);
+    }
+    return types;
+  }
+
   // Result 0 on operand i's bytes, if the kernel says that it may lie there: the same bits.
   static void in_place(const KernelDesc& d, const Attrs& attrs, std::vector<TestTensor> in, const std::vector<Type>& types, cpu::ThreadPool& pool,
                        size_t i, const std::vector<TestTensor>& want) {

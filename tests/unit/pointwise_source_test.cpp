@@ -108,5 +108,34 @@ TEST(PointwiseSource, RefusesWhatIsNoProgram) {
   EXPECT_FALSE(pointwise_source(p, types, "k").ok());
 }
 
+// Every operator of the pointwise trait that a program may contain computes there what it computes alone, on both backends
+// and in the printed source's table: none passes its operand through.
+TEST(PointwiseSource, EveryOperatorThatMayBeAnInstructionIsOne) {
+  OpCheck check;
+  int tried = 0;
+  for (const OpDef& def : op_table()) {
+    const OpId op = def.id;
+    if (!def.is(kPointwise) || op == OpId::kCast || op == OpId::kWhere) continue;  // their types differ: the test above has them
+    for (DType t : {DType::kF32, DType::kBool, DType::kI64, DType::kI32}) {
+      std::vector<DType> types(static_cast<size_t>(def.min_inputs), t);
+      auto result = instruction_type(op, types, t);
+      if (!result) continue;
+      std::vector<TestTensor> in;
+      for (size_t i = 0; i < types.size(); ++i) in.push_back(random_tensor(t, {3, 7}, static_cast<unsigned>(i + 1), op == OpId::kAcosh ? 1 : 0.1, 0.9 + 4 * (t == DType::kI64 || t == DType::kI32 || op == OpId::kAcosh)));
+      PointwiseAttrs p;
+      p.ops = {std::string(def.name)}, p.a = {0}, p.b = {types.size() > 1 ? 1 : -1}, p.alpha = {0.7f}, p.beta = {0.6f}, p.to = {static_cast<int64_t>(t)};
+      p.result = *result;
+      Attrs attrs = NoAttrs{};
+      if (AlphaBetaAttrs scaled{0.7f, 0.6f}; def.attrs_index == Attrs(scaled).index()) attrs = scaled;
+      SCOPED_TRACE(def.name);
+      check(OpId::kPointwise, p, in);
+      EXPECT_EQ(check.reference(OpId::kPointwise, p, in), check.reference(op, attrs, in)) << dtype_name(t);
+      EXPECT_TRUE(pointwise_source(p, types, "kernel").ok());
+      ++tried;
+    }
+  }
+  EXPECT_GE(tried, 70);
+}
+
 }  // namespace
 }  // namespace brisk

@@ -431,33 +431,50 @@ Status run_chain(KernelContext&, const KernelArgs& k) {
 // Element i of the result is written after element i of each operand of its shape was read.
 void add_elementwise(Registry& r, OpId op, KernelFn run) { add_plain(r, op, run, KernelDesc::kAnyOperand); }
 
-template <OpId... ops> void add_unaries(Registry& r) { (add_elementwise(r, ops, run_unary<ops>), ...); }
-template <OpId... ops> void add_arithmetic(Registry& r) { (add_elementwise(r, ops, run_arithmetic<ops>), ...); }
-template <OpId... ops> void add_compares(Registry& r) { (add_elementwise(r, ops, run_compare<ops>), ...); }
-template <OpId... ops> void add_bits(Registry& r) { (add_elementwise(r, ops, run_bits<ops>), ...); }
-template <OpId... ops> void add_logic(Registry& r) { (add_elementwise(r, ops, run_logic<ops>), ...); }
+// THE LISTS of operators with a scalar form, each computed by one template.
+using enum OpId;
+constexpr OpId kUnaries[] = {kAbs, kNeg, kExp, kLog, kSqrt, kReciprocal, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh,
+                             kAsinh, kAcosh, kAtanh, kErf, kFloor, kCeil, kRound, kSign, kRelu, kSigmoid, kSilu, kSoftplus, kSoftsign,
+                             kHardSwish, kMish, kGelu, kLeakyRelu, kElu, kCelu, kSelu, kHardSigmoid, kThresholdedRelu};
+constexpr OpId kArithmetic[] = {kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPRelu};
+constexpr OpId kCompares[] = {kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual};
+constexpr OpId kLogic[] = {kAnd, kOr, kXor};
+constexpr OpId kBits[] = {kBitwiseAnd, kBitwiseOr, kBitwiseXor};
+
+template <size_t... i> void add_lists(Registry& r, std::index_sequence<i...>) {
+  auto each = [&]<size_t n>(const OpId (&)[n], auto add) { ((i < n ? add(std::integral_constant<size_t, (i < n ? i : 0)>()) : void()), ...); };
+  each(kUnaries, [&](auto k) { add_elementwise(r, kUnaries[k], run_unary<kUnaries[k]>); });
+  each(kArithmetic, [&](auto k) { add_elementwise(r, kArithmetic[k], run_arithmetic<kArithmetic[k]>); });
+  each(kCompares, [&](auto k) { add_elementwise(r, kCompares[k], run_compare<kCompares[k]>); });
+  each(kLogic, [&](auto k) { add_elementwise(r, kLogic[k], run_logic<kLogic[k]>); });
+  each(kBits, [&](auto k) { add_elementwise(r, kBits[k], run_bits<kBits[k]>); });
+}
+
+// A chain may hold what has a scalar form: anything else would pass its operand through.
+bool accept_chain(const ProblemDesc& p) {
+  auto listed = [](const auto& list, OpId op) { return std::find(std::begin(list), std::end(list), op) != std::end(list); };
+  constexpr OpId kOthers[] = {kNot, kIsNaN, kCast, kPow, kWhere};
+  for (const std::string& name : p.get<PointwiseAttrs>().ops) {
+    auto op = op_from_name(name);
+    if (!op || (!listed(kUnaries, *op) && !listed(kArithmetic, *op) && !listed(kCompares, *op) && !listed(kLogic, *op) && !listed(kOthers, *op))) return false;
+  }
+  return accept_plain(p);
+}
 
 }  // namespace
 
 void add_pointwise(Registry& r) {
-  using enum OpId;
-  add_unaries<kAbs, kNeg, kExp, kLog, kSqrt, kReciprocal, kSin, kCos, kTan, kAsin, kAcos, kAtan, kSinh, kCosh, kTanh,
-              kAsinh, kAcosh, kAtanh, kErf, kFloor, kCeil, kRound, kSign, kRelu, kSigmoid, kSilu, kSoftplus, kSoftsign,
-              kHardSwish, kMish, kGelu, kLeakyRelu, kElu, kCelu, kSelu, kHardSigmoid, kThresholdedRelu>(r);
+  add_lists(r, std::make_index_sequence<std::size(kUnaries)>());
   add_elementwise(r, kNot, run_not);
   add_elementwise(r, kBitwiseNot, run_bitwise_not);
   add_plain(r, kBitCast, run_bitcast);
   add_elementwise(r, kIsNaN, run_predicate<true>);
   add_elementwise(r, kIsInf, run_predicate<false>);
   add_elementwise(r, kCast, run_cast);
-  add_arithmetic<kAdd, kSub, kMul, kDiv, kMod, kMin, kMax, kPRelu>(r);
   add_elementwise(r, kPow, run_pow);
-  add_compares<kEqual, kLess, kLessOrEqual, kGreater, kGreaterOrEqual>(r);
-  add_logic<kAnd, kOr, kXor>(r);
-  add_bits<kBitwiseAnd, kBitwiseOr, kBitwiseXor>(r);
   add_elementwise(r, kBitShift, run_shift);
   add_elementwise(r, kWhere, run_where);
-  add_elementwise(r, kPointwise, run_chain);
+  add(r, kPointwise, run_chain, accept_chain, KernelDesc::kAnyOperand);
 }
 
 }  // namespace brisk::ref
