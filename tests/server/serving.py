@@ -17,9 +17,9 @@ MODEL = "smollm2"
 
 
 class Server:
-    def __init__(self, *flags, env=None, nofile=None):
+    def __init__(self, *flags, engine=ENGINE, max_model_len=2048, env=None, nofile=None):
         limit = (lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (nofile, nofile))) if nofile else None
-        command = [BRISK, "serve", ENGINE, "--http-port", "0", "--served-model-name", MODEL, "--max-model-len", "2048", *flags]
+        command = [BRISK, "serve", str(engine), "--http-port", "0", "--served-model-name", MODEL, "--max-model-len", str(max_model_len), *map(str, flags)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                         preexec_fn=limit, env={**os.environ, **(env or {})})
         line = self.process.stdout.readline()
