@@ -56,15 +56,36 @@ def differences(old, new, where=""):
         for i, pair in enumerate(zip(old, new)):
             yield from differences(*pair, f"{where}[{i}]")
     elif isinstance(old, float) and isinstance(new, float):
-        if not math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+        if not (math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE) or (math.isnan(old) and math.isnan(new))):
             yield f"{where} was {old}, is {new}"
     elif type(old) is not type(new) or old != new:
         yield f"{where} was {str(old)[:60]!r}, is {str(new)[:60]!r}"
 
 
+def archive(path):
+    """A tar file as a tree that differences() takes: arrays of .npz members as lists, digests of the others."""
+    import hashlib
+    import io
+    import tarfile
+
+    import numpy as np
+    tree = {}
+    with tarfile.open(path) as tar:
+        for member in tar:
+            data = tar.extractfile(member).read()
+            if member.name.endswith(".npz"):
+                arrays = np.load(io.BytesIO(data))
+                tree[member.name] = {k: [str(arrays[k].dtype), list(arrays[k].shape), arrays[k].astype(object).ravel().tolist()] for k in arrays.files}
+            else:
+                tree[member.name] = hashlib.sha256(data).hexdigest()
+    return tree
+
+
 def compare(golden, made):
     if golden.suffix == ".json":
         return list(differences(json.loads(golden.read_text()), json.loads(made.read_text())))
+    if golden.name.endswith(".tar.xz"):
+        return list(differences(archive(golden), archive(made)))
     return [] if golden.read_bytes() == made.read_bytes() else ["the bytes differ"]
 
 
@@ -79,7 +100,8 @@ def regenerate(name, goldens, command):
     if "{hf}" in command:
         make_hf()
     words = [word.format(out=made[0] if made else "", dir=OUT, hf=HF, gguf=GGUF) for word in command.split()]
-    log = OUT / f"{name}.log" if "{out}" in command or "{dir}" in command else made[0]
+    writes = "{out}" in command or "{dir}" in command or not made  # itself; else what it prints is the new file
+    log = OUT / f"{name}.log" if writes else made[0]
     with open(log, "wb") as stdout:
         subprocess.run([sys.executable, ROOT / words[0]] + words[1:], cwd=ROOT, stdout=stdout, check=True)
     return made
