@@ -10,6 +10,7 @@ namespace brisk {
 namespace {
 
 constexpr Pass kPipeline[] = {
+    {"widen-floats", "16-bit floats are f32 between nodes where the device computes them so anyway", passes::widen_floats},
     {"fuse-quantized", "products of dequantised operands are integer products; codes of weights stay codes", passes::fuse_quantized},
     {"sink-constants", "constants that a block captures become its own", passes::sink_constants},
     {"fold-constants", "nodes whose operands are all constant become constants", passes::fold_constants},

@@ -183,13 +183,6 @@ TEST_F(CpuDense, ConvOfTwoAxes) {
   }
 }
 
-TEST_F(CpuDense, ConvOfNarrowFloats) {
-  for (DType t : {DType::kF16, DType::kBF16}) {
-    expect_same(OpId::kConv, window({1, 1}, {1, 1}, {0, 2, 0, 2}), {{{2, 19, 1, 12}, false, t}, {{20, 19, 1, 5}, true, t}});
-    expect_same(OpId::kConv, window({2}, {1}, {0, 2}, 3), {{{2, 6, 50}, false, t}, {{3, 2, 5}, true, t}, {{3}, true, t}});
-  }
-}
-
 TEST_F(CpuDense, ConvOfOneAndThreeAxes) {
   expect_same(OpId::kConv, window({1}, {1}, {0, 0}), {{{2, 3, 100}}, {{5, 3, 7}, true}, {{5}}});
   expect_same(OpId::kConv, window({2}, {3}, {4, 1}), {{{1, 12, 77}}, {{20, 12, 5}, true}});

@@ -113,47 +113,6 @@ Result<std::vector<std::byte>> pack_conv_weight(const ProblemDesc&, const Consta
 }
 int64_t packed_conv_bytes(const ProblemDesc&, const OperandDesc& w) { return size(w, 0) * conv_row(size(w, 1), taps(w)) * 4; }
 
-// --- Conv of narrow floats: computed in float, rounded once -------------------------------------------------------------------
-
-bool accepts_narrow(const ProblemDesc& p) {
-  DType t = p.inputs[0].type.dtype;
-  const OperandDesc& w = p.inputs[1];
-  if ((t != DType::kF16 && t != DType::kBF16) || p.has(3) || !maybe_between(p, 0, 3, 5) || !ranks_between(p, 1, 3, 5)) return false;
-  for (const Dim& d : w.type.shape)
-    if (d.constant_or(0) < 1) return false;
-  return w.constant && w.encoding.plain() && w.type.dtype == t && (!p.has(2) || (p.inputs[2].type.dtype == t && p.inputs[2].encoding.plain()));
-}
-int64_t narrow_workspace(const KernelArgs& a) { return 4 * (a.in[0].count() + a.out[0].count() + (a.has(2) ? a.in[2].count() : 0)); }
-
-Status run_narrow(KernelContext& kc, const KernelArgs& a) {
-  Context k = context_of(kc);
-  auto* x = static_cast<float*>(a.workspace);
-  float *y = x + a.in[0].count(), *bias = y + a.out[0].count();
-  constexpr int64_t kTogether = 4096;
-  auto each = [&](int64_t n, auto convert) {
-    k.pool.parallel_for((n + kTogether - 1) / kTogether, [&](int64_t chunk, int) {
-      for (int64_t i = chunk * kTogether; i < std::min(n, (chunk + 1) * kTogether); i++) convert(i);
-    });
-  };
-  each(a.in[0].count(), [&](int64_t i) { x[i] = load_float(a.in[0].data, a.in[0].dtype, i); });
-  for (int64_t i = 0; a.has(2) && i < a.in[2].count(); i++) bias[i] = load_float(a.in[2].data, a.in[2].dtype, i);
-  BRISK_ASSIGN(ConvCall c, conv_call(a));
-  c.x = x;
-  c.y = y;
-  if (a.has(2)) c.end.bias = bias;
-  conv(k.table, k.pool, c);
-  each(a.out[0].count(), [&](int64_t i) { store_float(a.out[0].data, a.out[0].dtype, i, y[i]); });
-  return {};
-}
-
-Result<std::vector<std::byte>> pack_narrow_weight(const ProblemDesc&, const Constant& c) {
-  int64_t n = c.shape.count(2, c.shape.rank);
-  std::vector<float> wide = to_floats(c);
-  std::vector<std::byte> out(static_cast<size_t>(c.shape[0] * conv_row(c.shape[1], n)) * sizeof(float));
-  pack_conv(wide.data(), c.shape[0], c.shape[1], n, reinterpret_cast<float*>(out.data()));
-  return out;
-}
-
 // --- ConvTranspose ------------------------------------------------------------------------------------------------------
 
 bool accepts_conv_transpose(const ProblemDesc& p) {
@@ -325,10 +284,6 @@ void add_dense(Registry& r) {
   d = desc("cpu.ConvTranspose.f32", OpId::kConvTranspose, accepts_conv_transpose, run_conv_transpose);
   d.packings = {{1, "cpu.conv_transpose.f32", pack_transpose_weight, packed_transpose_bytes}};
   d.workspace = transpose_workspace;
-  r.add(std::move(d));
-  d = desc("cpu.Conv.narrow", OpId::kConv, accepts_narrow, run_narrow);
-  d.packings = {{1, "cpu.conv.f32", pack_narrow_weight, packed_conv_bytes}};
-  d.workspace = narrow_workspace;
   r.add(std::move(d));
   r.add(desc("cpu.MaxPool.f32", OpId::kMaxPool, accepts_pool, run_pool<true>));
   r.add(desc("cpu.AveragePool.f32", OpId::kAveragePool, accepts_pool, run_pool<false>));
