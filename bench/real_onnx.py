@@ -40,13 +40,19 @@ class Onnxruntime:
             self.binding.bind_ortvalue_input(name, onnxruntime.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value)))
         for output in self.session.get_outputs():
             self.binding.bind_output(output.name)
-        self.session.run_with_iobinding(self.binding)
+        self.call = lambda: self.session.run_with_iobinding(self.binding)
+        try:
+            for _ in range(2):  # the second call has the first one's results to write into
+                self.call()
+        except RuntimeError:  # a file that declares results of another rank than they have
+            self.call = lambda: self.session.run(None, given)
+            self.call()
 
     def median_ms(self, calls):
         times = []
         for _ in range(calls):
             begin = time.perf_counter()
-            self.session.run_with_iobinding(self.binding)
+            self.call()
             times.append(time.perf_counter() - begin)
         return 1e3 * statistics.median(times)
 
