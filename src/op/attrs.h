@@ -191,11 +191,13 @@ struct RecurrentAttrs {  // LSTM, GRU, RNN as ONNX defines them
   std::vector<float> activation_alpha, activation_beta;
   float clip = 0;  // 0: none
   bool linear_before_reset = false, input_forget = false, batch_first = false;
+  bool round_state = false;  // products read h rounded, each row and step, to ByteLevels between its extremes
   static constexpr const char* kName = "recurrent";
   template <class S, class F> static void fields(S& s, F&& f) {
     f("hidden", s.hidden), f("direction", s.direction), f("activations", s.activations);
     f("activation_alpha", s.activation_alpha), f("activation_beta", s.activation_beta), f("clip", s.clip);
     f("linear_before_reset", s.linear_before_reset), f("input_forget", s.input_forget), f("batch_first", s.batch_first);
+    f("round_state", s.round_state);
   }
 };
 

@@ -14,6 +14,7 @@ Status infer_recurrent(InferContext& c) {
   if (x.rank() != 3) return invalid("x has rank " + std::to_string(x.rank()) + ", 3 wanted");
   if (a.hidden < 1 || (r.ranked && (r.rank() != 3 || r.shape[2].constant_or(a.hidden) != a.hidden)))
     return invalid("hidden size " + std::to_string(a.hidden) + ", R is " + to_string(r));
+  if (a.round_state && c.op() != OpId::kLstm) return invalid("round_state is one of Lstm only");
   if (a.direction != "forward" && a.direction != "reverse" && a.direction != "bidirectional") return invalid("direction '" + a.direction + "'");
   if (auto in = x.shape[2].constant(), w = c.in(1).ranked && c.in(1).rank() == 3 ? c.in(1).shape[2].constant() : std::nullopt; in && w && *in != *w)
     return invalid("x has " + std::to_string(*in) + " features, W " + std::to_string(*w));

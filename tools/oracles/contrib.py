@@ -172,6 +172,15 @@ def quantised():
     case("qgemm_quantized", "QGemm", gemm + [("sy", scale(0.8)), ("zy", zu(120))], [yu], constants=("b", "sb", "zb"), transB=1)
     H, N = 12, 3
     case("qattention", "QAttention", [("x", u8(2, 5, 10)), ("w", i8(10, 3 * H)), ("b", f32(rng, 3 * H)), ("sx", scale(0.01)), ("sw", scale(0.01)), ("mask", np.array([5, 3], np.int32)), ("zx", zu(120)), ("zw", zi(2))], [yf], constants=("w", "b", "sw", "zw"), num_heads=N)
+    for name, d, per_row, steps in (("forward", 1, False, 7), ("both", 2, False, 9), ("rows", 2, True, 5)):
+        h = 24
+        size = lambda: (d, 4 * h) if per_row else (d,)
+        zero = lambda: np.zeros(size(), np.int8)
+        w = [("w", i8(d, 10, 4 * h)), ("r", i8(d, h, 4 * h))]
+        scales = [("sw", (np.abs(f32(rng, *size())) / 100 + 1e-3).astype(np.float32)), ("zw", zero()), ("sr", (np.abs(f32(rng, *size())) / 100 + 1e-3).astype(np.float32)), ("zr", zero())]
+        state = [("h0", f32(rng, d, 1, h)), ("c0", f32(rng, d, 1, h))]
+        case(f"dynamic_lstm_{name}", "DynamicQuantizeLSTM", [("x", f32(rng, steps, 1, 10)), *w, ("b", f32(rng, d, 8 * h)), ("", None), *state, ("", None), *scales],
+             [yf, ("yh", T.FLOAT), ("yc", T.FLOAT)], constants=("w", "r", "b", "sw", "zw", "sr", "zr"), hidden_size=h, direction="bidirectional" if d == 2 else "forward")
     case("dequantize", "DequantizeLinear", [("x", u8(3, 4)), ("s", np.abs(f32(rng, 4))), ("z", u8(4))], [yf], axis=1)
     case("quantize", "QuantizeLinear", [("x", f32(rng, 3, 4)), ("s", scale(0.02)), ("z", np.array(300, np.uint16))], [("y", T.UINT16)])
 

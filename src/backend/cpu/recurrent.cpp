@@ -7,6 +7,7 @@
 
 #include "backend/cpu/linear.h"
 #include "base/checked.h"
+#include "op/byte_levels.h"
 
 namespace brisk::cpu {
 namespace {
@@ -33,6 +34,7 @@ class Sequence {
     for (int64_t b = 0; b < rows_; b++) {
       if (c_.h0) std::copy_n(c_.h0 + state_row(b), s_.hidden, h_ + b * s_.padded());
       if (c_.c0) std::copy_n(c_.c0 + state_row(b), s_.hidden, cell_ + b * s_.padded());
+      if (s_.round_state) round(b);
     }
   }
 
@@ -60,6 +62,7 @@ class Sequence {
       float* from = next_ + b * s_.padded();
       if (c_.y) std::copy_n(from, s_.hidden, c_.y + y_row(time_of(s, b), b));
       std::copy_n(from, s_.padded(), h_ + b * s_.padded());
+      if (s_.round_state) round(b);
     }
   }
 
@@ -121,8 +124,15 @@ class Sequence {
   void sigmoid(float* v, int64_t n) const { t_.unary(Unary::kSigmoid, v, n, v); }
   void tanh(float* v, int64_t n) const { t_.unary(Unary::kTanh, v, n, v); }
 
+  void round(int64_t b) {
+    const float* h = h_ + b * s_.padded();
+    auto [low, high] = std::minmax_element(h, h + s_.hidden);
+    ByteLevels levels(*low, *high);
+    for (int64_t j = 0; j < s_.hidden; j++) scaled_[b * s_.padded() + j] = levels.rounded(h[j]);
+  }
+
   void lstm(int64_t s, int64_t block) {  // gates i, o, f, c
-    each_row(4, h_, weights(4, block), [&](int64_t b, float* acc) { load(s, b, 0, 4, block, acc); }, [&](int64_t b, float* g) {
+    each_row(4, s_.round_state ? scaled_ : h_, weights(4, block), [&](int64_t b, float* acc) { load(s, b, 0, 4, block, acc); }, [&](int64_t b, float* g) {
       if (s >= length(b)) return;
       sigmoid(g, 48);
       tanh(g + 48, 16);
@@ -173,7 +183,8 @@ class Sequence {
   const RecurrentCall& c_;
   const RecurrentShape& s_;
   int64_t d_, first_, rows_;
-  float *products_, *late_bias_, *h_, *next_, *cell_, *scaled_;
+  float *products_, *late_bias_, *h_, *next_, *cell_;
+  float* scaled_;  // kGruEarly: the state times the reset gate; kLstm: the state rounded
 };
 
 // x W^T + biases of all steps of a direction. The state's bias joins here, but for the late form's third gate.

@@ -18,6 +18,7 @@ struct RecurrentShape {
   Cell cell = Cell::kLstm;
   int64_t directions = 1, time = 0, batch = 0, input = 0, hidden = 0;
   bool backward = false, batch_first = false;  // backward: the only direction is
+  bool round_state = false;                    // kLstm: products read the state rounded to ByteLevels
   bool bytes = false;                          // weights are multiples of one number a direction, by signed bytes
 
   int64_t gates() const { return cell == Cell::kLstm ? 4 : 3; }

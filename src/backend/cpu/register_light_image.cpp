@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/cpu/light.h"
+#include "op/byte_levels.h"
 #include "op/resize.h"
 
 namespace brisk::cpu {
@@ -184,7 +185,6 @@ bool accepts_dequantize(const ProblemDesc& p) {
          (from == DType::kI8 || from == DType::kU8 || (from == DType::kI32 && !p.has(2)));
 }
 
-// ONNX: the range always holds 0; scale = (max - min) / 255, zero point = round(-min / scale).
 Status run_dynamic_quantize(KernelContext& kc, const KernelArgs& k) {
   const float* x = k.in[0].as<float>();
   int64_t n = k.in[0].count();
@@ -203,11 +203,10 @@ Status run_dynamic_quantize(KernelContext& kc, const KernelArgs& k) {
   });
   float low = 0, high = 0;
   for (int64_t i = 0; i < pieces; ++i) low = std::min(low, found[2 * i]), high = std::max(high, found[2 * i + 1]);
-  float scale = (high - low) / 255.0f;
-  float zero = scale == 0 ? 0.0f : std::nearbyint(std::clamp(-low / scale, 0.0f, 255.0f));
+  const auto [scale, zero] = ByteLevels(low, high);
   k.out[1].as<float>()[0] = scale;
   k.out[2].as<uint8_t>()[0] = static_cast<uint8_t>(zero);
-  for_ranges(pool_of(kc), pieces, kPiece * 2, [&](int64_t first, int64_t last) {
+  for_ranges(pool_of(kc), pieces, kPiece * 2, [&, scale = scale, zero = zero](int64_t first, int64_t last) {
     int64_t at = first * kPiece, end = std::min(n, last * kPiece);
     uint8_t* out = k.out[0].as<uint8_t>() + at;
     if (scale == 0) std::fill_n(out, end - at, uint8_t{0});

@@ -40,6 +40,7 @@ bool by_bytes(const OperandDesc& o) {
 template <Cell cell, bool bytes> bool accepts(const ProblemDesc& p) {
   const auto& a = p.get<RecurrentAttrs>();
   if (a.clip != 0 || a.input_forget || !usual_functions(a, cell) || p.has(7)) return false;
+  if (cell != Cell::kLstm && a.round_state) return false;
   if (cell != Cell::kLstm && a.linear_before_reset != (cell == Cell::kGruLate)) return false;
   if (!weight(p, 1) || !weight(p, 2) || p.inputs[0].type.dtype != DType::kF32) return false;
   if (p.inputs[0].type.ranked && p.inputs[0].type.rank() != 3) return false;  // where it is not known yet, the rule checks it
@@ -56,6 +57,7 @@ template <Cell cell, bool bytes> bool accepts(const ProblemDesc& p) {
 RecurrentShape weight_shape(Cell cell, bool bytes, const RecurrentAttrs& a, int64_t input) {
   RecurrentShape s;
   s.bytes = bytes;
+  s.round_state = a.round_state;
   s.cell = cell;
   s.directions = a.direction == "bidirectional" ? 2 : 1;
   s.backward = a.direction == "reverse";

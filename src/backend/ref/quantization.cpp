@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/ref/util.h"
+#include "op/byte_levels.h"
 
 namespace brisk::ref {
 namespace {
@@ -98,18 +99,15 @@ Status run_dequantize(KernelContext&, const KernelArgs& k) {
   return {};
 }
 
-// ONNX: the range always holds 0; scale = (max - min) / 255, zero point = round(-min / scale).
 Status run_dynamic_quantize(KernelContext&, const KernelArgs& k) {
   const TensorView& x = k.in[0];
   if (x.dtype != DType::kF32) return no_dtype(x.dtype);
   float low = 0, high = 0;
   for (int64_t i = 0; i < x.count(); ++i) low = std::min(low, x.as<float>()[i]), high = std::max(high, x.as<float>()[i]);
-  float scale = (high - low) / 255.0f;
-  float zero = scale == 0 ? 0.0f : std::nearbyint(std::clamp(-low / scale, 0.0f, 255.0f));
-  k.out[1].as<float>()[0] = scale;
-  k.out[2].as<uint8_t>()[0] = static_cast<uint8_t>(zero);
-  for (int64_t i = 0; i < x.count(); ++i)
-    k.out[0].as<uint8_t>()[i] = scale == 0 ? 0 : static_cast<uint8_t>(std::clamp(std::nearbyint(x.as<float>()[i] / scale) + zero, 0.0f, 255.0f));
+  ByteLevels levels(low, high);
+  k.out[1].as<float>()[0] = levels.scale;
+  k.out[2].as<uint8_t>()[0] = static_cast<uint8_t>(levels.zero);
+  for (int64_t i = 0; i < x.count(); ++i) k.out[0].as<uint8_t>()[i] = static_cast<uint8_t>(levels.code(x.as<float>()[i]));
   return {};
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "op/byte_levels.h"
 
 namespace brisk::ref {
 namespace {
@@ -145,6 +146,12 @@ class Recurrence {
     h = std::move(next);
   }
 
+  static void round(Vec& h) {
+    auto [low, high] = std::minmax_element(h.begin(), h.end());
+    ByteLevels levels(h.empty() ? 0 : static_cast<float>(*low), h.empty() ? 0 : static_cast<float>(*high));
+    for (double& v : h) v = static_cast<double>(levels.rounded(static_cast<float>(v)));
+  }
+
   Status sequence(int64_t d, int64_t b) {
     auto units = static_cast<size_t>(hidden_);
     Vec h(units), c(units), x(static_cast<size_t>(input_));
@@ -158,6 +165,7 @@ class Recurrence {
     for (int64_t s = 0; s < length; ++s) {
       int64_t t = backward ? length - 1 - s : s;
       for (int64_t i = 0; i < input_; ++i) x[static_cast<size_t>(i)] = at(k_.in[0], x_row(t, b) + i);
+      if (a_.round_state) round(h);
       if (op_ == OpId::kLstm) lstm_step(d, x, h, c);
       else if (op_ == OpId::kGru) gru_step(d, x, h);
       else rnn_step(d, x, h);

@@ -169,7 +169,8 @@ void as_standard(Lower& l, const std::string& op, int64_t opset) {
   for (size_t i = 0; i < standard.results().size(); ++i) l.set(i, standard.results()[i]);
 }
 
-// An LSTM whose weights are int8, [D, in, 4h], with a scale per direction or per gate row. Activations stay in f32.
+// An LSTM whose weights are int8, [D, in, 4h], with a scale per direction or per gate row. Before products x is quantised as a
+// whole and the state each step, as onnxruntime does: durations that a model rounds depend on it.
 void dynamic_quantize_lstm(Lower& l) {
   auto weight = [&](size_t codes, size_t scale, size_t zero) {
     ValueId w = l.cast(l.in(codes), DType::kF32);
@@ -187,9 +188,14 @@ void dynamic_quantize_lstm(Lower& l) {
   a.activation_beta = l.floats("activation_beta");
   a.clip = l.f("clip", 0);
   a.input_forget = l.i("input_forget", 0) != 0;
+  a.round_state = true;
   for (int d = 0; l.strings("activations").empty() && d < (a.direction == "bidirectional" ? 2 : 1); ++d)
     a.activations.insert(a.activations.end(), {"Sigmoid", "Tanh", "Tanh"});
-  auto out = l.add_n(kLstm, a, {l.in(0), weight(1, 8, 9), weight(2, 10, 11), l.in(3), l.in(4), l.in(5), l.in(6), l.in(7)}, 3);
+  auto codes = l.add_n(kDynamicQuantizeLinear, NoAttrs{}, {l.in(0)}, 3);
+  QuantAttrs back;
+  back.to = DType::kF32;
+  ValueId x = l.add(kDequantizeLinear, back, {codes[0], codes[1], codes[2]});
+  auto out = l.add_n(kLstm, a, {x, weight(1, 8, 9), weight(2, 10, 11), l.in(3), l.in(4), l.in(5), l.in(6), l.in(7)}, 3);
   for (size_t i = 0; i < 3; ++i) l.set(i, out[i]);
 }
 
