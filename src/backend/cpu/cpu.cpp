@@ -21,6 +21,7 @@ void add_kernels(Registry& registry) {
   add_light_attention(registry);
   add_light_reductions(registry);
   add_light_indexing(registry);
+  add_light_trees(registry);
   add_light_images(registry);
 }
 

@@ -59,6 +59,7 @@ void add_light_movement(Registry& r);  // transpose, slices, gathers, padding
 void add_light_attention(Registry& r);  // over whole tensors
 void add_light_reductions(Registry& r);
 void add_light_indexing(Registry& r);
+void add_light_trees(Registry& r);
 void add_light_images(Registry& r);     // resizing, quantisation
 
 }  // namespace brisk::cpu

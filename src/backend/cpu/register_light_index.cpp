@@ -234,89 +234,6 @@ Status run_top_k(KernelContext& kc, const KernelArgs& k) {
 bool accepts_top_k(const ProblemDesc& p) { return all_plain(p) && p.inputs[0].type.dtype == DType::kF32; }
 bool accepts_elements(const ProblemDesc& p) { return whole_bytes(p) && p.inputs[0].type.ranked && p.inputs[0].type.rank() > 0; }
 
-// --- trees: some walks side by side hide the latency of memory --------------------------------------------------------------
-
-constexpr int kWalks = 16;
-
-template <int comparison, class T> bool holds(int64_t of_node, T x, T split) {
-  int64_t c = comparison < 0 ? of_node : comparison;
-  if (comparison < 0 && (c & 8) && x != x) return true;
-  switch (c & 7) {
-    case 0: return x <= split;
-    case 1: return x < split;
-    case 2: return x >= split;
-    case 3: return x > split;
-    case 4: return x == split;
-    default: return x != split;
-  }
-}
-
-template <int comparison, class T> class Forest {
- public:
-  explicit Forest(const KernelArgs& k)
-      : nodes_(k.in[2].as<int64_t>()), splits_(k.in[3].as<T>()), weights_(k.in[4].as<T>()), roots_(k.in[1].as<int64_t>()), trees_(k.in[1].count()),
-        steps_(k.get<ModeAttrs>().flag), count_(static_cast<uint64_t>(k.in[3].count())), features_(static_cast<uint64_t>(k.in[0].shape[1])), targets_(k.out[0].shape[1]), mode_(k.get<ModeAttrs>().mode) {}
-
-  // Engines are strangers' files: false for a number that leads outside.
-  bool row(const T* x, T* y) const {
-    std::fill_n(y, targets_, T(0));
-    int64_t at[kWalks];
-    for (int64_t t = 0; t < trees_; t += kWalks) {
-      int n = static_cast<int>(std::min<int64_t>(kWalks, trees_ - t));
-      for (int i = 0; i < kWalks; ++i) {
-        at[i] = roots_[t + (i < n ? i : 0)];
-        if (static_cast<uint64_t>(at[i]) >= count_) return false;
-      }
-      for (int64_t step = 0; step < steps_; ++step) {
-        int64_t moved = 0;
-        for (int i = 0; i < kWalks; ++i) {
-          const int64_t* node = nodes_ + 4 * at[i];
-          if (static_cast<uint64_t>(node[0]) >= features_) return false;
-          // An address, not a branch: which way it goes cannot be foretold.
-          int64_t next = node[2 - static_cast<int>(holds<comparison>(node[3], x[node[0]], splits_[at[i]]))];
-          if (static_cast<uint64_t>(next) >= count_) return false;
-          moved |= next ^ at[i];
-          at[i] = next;
-        }
-        if (!moved) break;
-      }
-      for (int i = 0; i < n; ++i) join(y, weights_ + at[i] * targets_, t + i == 0);
-    }
-    return true;
-  }
-
- private:
-  void join(T* y, const T* w, bool first) const {
-    for (int64_t j = 0; j < targets_; ++j) y[j] = first ? w[j] : mode_ == "MIN" ? std::min(y[j], w[j]) : mode_ == "MAX" ? std::max(y[j], w[j]) : y[j] + w[j];
-  }
-  const int64_t* nodes_;
-  const T *splits_, *weights_;
-  const int64_t* roots_;
-  int64_t trees_, steps_;
-  uint64_t count_, features_;
-  int64_t targets_;
-  const std::string& mode_;
-};
-
-template <int comparison, class T> Status run_forest(ThreadPool& pool, const KernelArgs& k) {
-  Forest<comparison, T> forest(k);
-  int64_t features = k.in[0].shape[1], targets = k.out[0].shape[1];
-  std::atomic<bool> sound{true};
-  for_ranges(pool, k.in[0].shape[0], static_cast<double>(k.in[1].count() * std::min<int64_t>(k.get<ModeAttrs>().flag, 8)) * 20, [&](int64_t first, int64_t last) {
-    for (int64_t r = first; r < last; ++r)
-      if (!forest.row(k.in[0].as<T>() + r * features, k.out[0].as<T>() + r * targets)) return sound.store(false, std::memory_order_relaxed);
-  });
-  if (!sound) return invalid("TreeEnsemble: a node names a node or feature that does not exist");
-  return {};
-}
-Status run_tree_ensemble(KernelContext& kc, const KernelArgs& k) {
-  int64_t n = k.in[3].count();
-  if (k.in[2].count() != 4 * n || k.in[4].count() != n * k.out[0].shape[1]) return invalid("TreeEnsemble: nodes, splits and weights differ in number");
-  bool below = k.get<ModeAttrs>().axis == 0;  // what nearly all trainers write
-  if (k.in[0].dtype == DType::kF32) return (below ? run_forest<0, float> : run_forest<-1, float>)(pool_of(kc), k);
-  return (below ? run_forest<0, double> : run_forest<-1, double>)(pool_of(kc), k);
-}
-
 }  // namespace
 
 void add_light_indexing(Registry& r) {
@@ -324,7 +241,6 @@ void add_light_indexing(Registry& r) {
   r.add(light_desc(OpId::kGatherND, run_gather_nd, whole_bytes));
   r.add(light_desc(OpId::kScatterElements, run_scatter_elements, accepts_scatter));
   r.add(light_desc(OpId::kScatterND, run_scatter_nd, accepts_scatter));
-  r.add(light_desc(OpId::kTreeEnsemble, run_tree_ensemble, all_plain));
   r.add(light_desc(OpId::kTopK, run_top_k, accepts_top_k));
 }
 
