@@ -84,8 +84,10 @@ TEST(CpuLight, TreesWalkedDown) {
       for (int64_t i = 0; i < 8; ++i) nodes.insert(nodes.end(), {i % 3, children[static_cast<size_t>(2 * i)], children[static_cast<size_t>(2 * i + 1)], comparison < 0 ? i : comparison});
       TestTensor x = random_tensor(t, {5, 3}, 33), splits = random_tensor(t, {8}, 34), weights = random_tensor(t, {8, 2}, 35);
       if (t == DType::kF32) x.view.as<float>()[4] = NAN;
+      TestTensor tree = tensor_of(DType::kI64, {8, 4}, nodes);
+      tree.constant = true;
       for (const char* how : {"SUM", "MIN", "MAX"})
-        expect_same(kTreeEnsemble, ModeAttrs{how, comparison, 4}, {x, ints({0, 7, 0, 1, 2, 0, 0, 0, 0, 5, 1}), tensor_of(DType::kI64, {8, 4}, nodes), splits, weights});
+        expect_same(kTreeEnsemble, ModeAttrs{how, comparison, 4}, {x, ints({0, 7, 0, 1, 2, 0, 0, 0, 0, 5, 1}), tree, splits, weights});
     }
 }
 

@@ -17,6 +17,7 @@ namespace brisk {
 struct TestTensor {
   TensorView view;
   std::shared_ptr<std::vector<std::byte>> memory;
+  bool constant = false;  // known at build time: kernels may pack it
 
   TestTensor() = default;
   TestTensor(DType t, const Dims& shape) : memory(std::make_shared<std::vector<std::byte>>()) {
@@ -116,6 +117,7 @@ class OpCheck {
         types[i].dtype = in[i].view.dtype;
         types[i].shape.assign(in[i].view.shape.begin(), in[i].view.shape.end());
         d.type = types[i];
+        d.constant = in[i].constant;
       }
       problem.inputs.push_back(d);
     }
@@ -153,6 +155,20 @@ class OpCheck {
     std::vector<TensorView> ins, outs;
     for (auto& v : in) ins.push_back(v.view);
     for (auto& v : out) outs.push_back(v.view);
+    std::vector<std::vector<std::byte>> packed;
+    packed.reserve(d.packings.size());
+    for (auto& p : d.packings) {
+      const TestTensor& t = in[static_cast<size_t>(p.operand)];
+      if (!t.constant) continue;
+      Constant c;
+      c.dtype = t.view.dtype, c.shape = t.view.shape;
+      c.data.bytes = {static_cast<const std::byte*>(t.view.data), static_cast<size_t>(t.view.bytes())};
+      auto bytes = p.pack({d.op, &attrs, {}, types}, c);
+      EXPECT_TRUE(bytes.ok()) << d.id;
+      if (!bytes.ok()) return out;
+      packed.push_back(std::move(*bytes));
+      ins[static_cast<size_t>(p.operand)].data = packed.back().data();
+    }
     KernelArgs a{ins, outs, &attrs, nullptr, 0};
     std::vector<std::byte> scratch;
     if (d.workspace) {
