@@ -75,6 +75,19 @@ Dim InferContext::fresh(std::string_view prefix) {
   return Dim::symbol("?" + std::string(prefix) + "." + std::to_string(n++));
 }
 
+namespace {
+
+// Kernels multiply the sizes of what they are given. (A negative one may stand in a branch that is never taken.)
+Status countable(const Type& t) {
+  std::vector<int64_t> sizes;
+  for (const Dim& d : t.shape)
+    if (auto n = d.constant(); n && *n >= 0) sizes.push_back(*n);
+  if (!t.ranked || sizes.size() != t.shape.size() || checked_count(sizes)) return {};
+  return invalid("a result of shape " + to_string(t.shape) + " has more elements than 64 bits can count");
+}
+
+}  // namespace
+
 Result<std::vector<Type>> infer_types(OpId op, const Attrs& attrs, std::span<const Type* const> inputs, int outputs,
                                       int* symbol_counter, std::function<const TensorView*(int)> data) {
   const OpDef& def = op_def(op);
@@ -95,6 +108,8 @@ Result<std::vector<Type>> infer_types(OpId op, const Attrs& attrs, std::span<con
   context.set_symbol_counter(symbol_counter);
   context.set_data(std::move(data));
   if (auto s = def.infer(context); !s.ok()) return std::move(s).error().in(def.name);
+  for (const Type& t : context.outputs())
+    if (auto s = countable(t); !s.ok()) return std::move(s).error().in(def.name);
   return std::move(context.outputs());
 }
 
