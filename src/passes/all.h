@@ -47,6 +47,7 @@ Result<int> absorb_into_attention(Graph&, PassContext&);
 Result<int> matmul_to_linear(Graph&, PassContext&);
 Result<int> linear_to_integers(Graph&, PassContext&);
 Result<int> fuse_integer_scale(Graph&, PassContext&);
+Result<int> sink_movement(Graph&, PassContext&);
 Result<int> fold_batch_norm(Graph&, PassContext&);
 Result<int> fold_channel_arithmetic(Graph&, PassContext&);
 Result<int> expand_batch_norm(Graph&, PassContext&);

@@ -30,6 +30,8 @@ constexpr Pass kPipeline[] = {
     {"linear-on-all-axes", "Linear of a view that joins leading axes reads the value itself", passes::linear_on_all_axes},
     {"order-packed-rows", "q, k and v packed within heads lie side by side in the product's weight", passes::order_packed_rows},
     {"simplify-movement", "views and transposes cancel or merge", passes::simplify_movement},
+    {"sink-movement", "views and transposes go behind pointwise operators that a convolution, or their inverse, waits for", passes::sink_movement},
+    {"simplify-movement", "views and transposes cancel or merge", passes::simplify_movement},
     {"fold-batch-norm", "BatchNorm after a convolution or Linear moves into its weights", passes::fold_batch_norm},
     {"fold-channel-arithmetic", "so do constants per channel that its result is multiplied by or added to", passes::fold_channel_arithmetic},
     {"expand-batch-norm", "what is left of BatchNorm is a product and a sum", passes::expand_batch_norm},
