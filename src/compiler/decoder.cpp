@@ -5,11 +5,13 @@
 #include "base/log.h"
 #include "compiler/evaluator.h"
 #include "convert/convert.h"
+#include "passes/all.h"
 
 namespace brisk {
 namespace {
 
 constexpr int64_t kContextUnknown = 4096;  // positions where neither file nor tables say how many
+constexpr const char* kExpertPass = "recognize-experts";
 constexpr const char* kFirstStepPass = "gather-before-head";
 
 // Normalising passes, then the conversion. `single`: see prepare_decoder.
@@ -22,8 +24,14 @@ Result<DecoderConversion> try_conversion(const Model& model, const CompileOption
   PipelineOptions normalise;
   normalise.disabled = o.passes.disabled;
   normalise.until = kFirstStepPass;
+  normalise.disabled.insert(kExpertPass);  // the proof knows its parts
   BRISK_ASSIGN(auto passes, run_pipeline(source, context, normalise));
-  return convert_decoder(source, model.max_context, *small, *whole);
+  BRISK_ASSIGN(auto converted, convert_decoder(source, model.max_context, *small, *whole));
+  if (!o.passes.disabled.count(kExpertPass)) {  // before weights get their precision
+    BRISK_TRY(passes::recognize_experts(converted.step, context));
+    BRISK_TRY(passes::simplify_movement(converted.step, context));
+  }
+  return converted;
 }
 
 Status to_step(Model& model, const CompileOptions& o, const Backend& backend, std::map<std::string, std::string>& record,

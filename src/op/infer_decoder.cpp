@@ -65,6 +65,22 @@ Status infer_linear(InferContext& c) {
   return expect_float(c, 4, "norm weight", x.dtype, {w.shape[1]});
 }
 
+Status infer_expert_linear(InferContext& c) {
+  const Type &x = c.in(0), &w = c.in(2);
+  const auto& a = c.attrs<LinearAttrs>();
+  if (w.rank() != 3 || !is_float(w.dtype)) return wrong("weights", w, "floats [E, N, K]");
+  if (x.rank() != 2 || !is_float(x.dtype) || clash(x.shape[1], w.shape[2])) return wrong("x", x, "floats [R, " + w.shape[2].to_string() + "]");
+  BRISK_TRY(expect(c, 1, "experts", DType::kI64, {x.shape[0]}));
+  BRISK_TRY(expect_float(c, 3, "bias", x.dtype, {w.shape[0], w.shape[1]}));
+  if (a.act_group < 0 || a.act_terms != 1 || a.norm_epsilon != 0 || (a.gated && !a.act.empty()) || !activation_from_name(a.act))
+    return invalid("act_group " + std::to_string(a.act_group) + ", act_terms " + std::to_string(a.act_terms) + ", activation '" + a.act + "', or a norm");
+  auto rows = w.shape[1].constant();
+  if (a.gated && rows && *rows % 2 != 0) return wrong("weights", w, "an even number of rows each, gate and up");
+  c.out().dtype = x.dtype;
+  c.out().shape = {x.shape[0], a.gated ? Dim::floor_div(w.shape[1], 2) : w.shape[1]};
+  return {};
+}
+
 Status infer_norm(InferContext& c) {
   const Type& x = c.in(0);
   if (!x.ranked || !is_float(x.dtype)) return wrong("x", x, "floats of known rank");

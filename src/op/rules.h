@@ -7,7 +7,7 @@ namespace brisk::rules {
 Status infer_unary(InferContext&), infer_predicate(InferContext&), infer_cast(InferContext&), infer_bitcast(InferContext&), infer_binary(InferContext&),
     infer_compare(InferContext&), infer_where(InferContext&), infer_pointwise(InferContext&);
 
-Status infer_embedding(InferContext&), infer_linear(InferContext&), infer_norm(InferContext&), infer_rope(InferContext&),
+Status infer_embedding(InferContext&), infer_linear(InferContext&), infer_expert_linear(InferContext&), infer_norm(InferContext&), infer_rope(InferContext&),
     infer_paged_attention(InferContext&), infer_resolve_ids(InferContext&), infer_sample(InferContext&);
 
 Status infer_shape(InferContext&), infer_reshape(InferContext&), infer_squeeze(InferContext&), infer_unsqueeze(InferContext&),

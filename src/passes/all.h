@@ -45,6 +45,9 @@ Result<int> simplify_selection(Graph&, PassContext&);
 // RotaryEmbedding on rank 3 likewise.
 Result<int> absorb_into_attention(Graph&, PassContext&);
 Result<int> matmul_to_linear(Graph&, PassContext&);
+// Leaves: ExpertLinear(x [R, K], experts i64 [R], weights [E, N, K], bias?) and a view of its result, where rows were multiplied
+// by matrices gathered for each.
+Result<int> recognize_experts(Graph&, PassContext&);
 Result<int> linear_to_integers(Graph&, PassContext&);
 Result<int> fuse_integer_scale(Graph&, PassContext&);
 Result<int> sink_movement(Graph&, PassContext&);

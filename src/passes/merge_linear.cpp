@@ -78,19 +78,24 @@ Result<int> fuse_packed_mlp(Graph& g, PassContext& c) {
       const Node* silu = r.index.producer(n.inputs[side], OpId::kSilu);
       const Node* split = silu ? r.index.producer(silu->inputs[0], OpId::kSplit) : nullptr;
       if (!split || split->outputs.size() != 2 || split->outputs[0] != silu->inputs[0] || split->outputs[1] != n.inputs[1 - side]) continue;
-      const Node* linear = r.index.producer(split->inputs[0], OpId::kLinear);
+      const Node* linear = r.index.producer(split->inputs[0]);
+      const bool experts = linear && linear->op == OpId::kExpertLinear;
+      const size_t at = experts ? 2 : 1;  // the weight
       bool alone = r.index.single_use(n.inputs[side]) && r.index.single_use(split->inputs[0]) && r.index.single_use(split->outputs[0]) && r.index.single_use(split->outputs[1]);
-      if (!linear || !alone || linear->inputs.size() > 2 || !plain_linear(g, *linear)) continue;
-      const Constant& w = *g.constant(linear->inputs[1]);
-      int64_t half = w.shape[0] / 2;
-      if (!last_axis(g, split->inputs[0], std::get<SliceAttrs>(split->attrs).axis) || !(type_of(g, split->outputs[0]).shape.back() == Dim(half)) || w.shape[0] % 2) continue;
+      if (!linear || !alone || linear->inputs.size() > at + 1) continue;
+      if (experts ? !g.constant(linear->inputs[2]) || std::get<LinearAttrs>(linear->attrs).gated : linear->op != OpId::kLinear || !plain_linear(g, *linear)) continue;
+      const Constant& w = *g.constant(linear->inputs[at]);
+      int64_t rows_each = w.shape[w.shape.rank - 2], half = rows_each / 2;
+      if (!last_axis(g, split->inputs[0], std::get<SliceAttrs>(split->attrs).axis) || !(type_of(g, split->outputs[0]).shape.back() == Dim(half)) || rows_each % 2) continue;
       std::vector<int64_t> order;
-      for (int64_t i = 0; i < half; ++i) order.push_back(i), order.push_back(half + i);
+      for (int64_t first = 0, n_rows = w.shape.count(0, w.shape.rank - 1); first < n_rows; first += rows_each)
+        for (int64_t i = 0; i < half; ++i) order.push_back(first + i), order.push_back(first + half + i);
       LinearAttrs a = std::get<LinearAttrs>(linear->attrs);
       if (!a.act.empty()) continue;
       a.gated = true;
-      ValueId x = linear->inputs[0], rows = g.add_constant(g.value(linear->inputs[1]).name + ".gated", permute_rows(w, order));
-      return r.replace(n, OpId::kLinear, a, {x, rows});
+      std::vector<ValueId> in = linear->inputs;
+      in[at] = g.add_constant(g.value(in[at]).name + ".gated", permute_rows(w, order));
+      return r.replace(n, linear->op, a, in);
     }
     return {};
   });

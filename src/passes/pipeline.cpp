@@ -26,6 +26,7 @@ constexpr Pass kPipeline[] = {
     {"absorb-into-attention", "grouped heads, past, broadcast masks and the order of heads are Attention's", passes::absorb_into_attention},
     {"merge-common", "equal nodes on equal operands become one", passes::merge_common},
     {"matmul-to-linear", "MatMul and Gemm by a constant matrix become Linear on packed weights", passes::matmul_to_linear},
+    {"recognize-experts", "products by gathered matrices become ExpertLinear, which reads them in place", passes::recognize_experts},
     {"fuse-bias", "a constant row added to a Linear becomes its bias", passes::fuse_bias},
     {"linear-on-all-axes", "Linear of a view that joins leading axes reads the value itself", passes::linear_on_all_axes},
     {"order-packed-rows", "q, k and v packed within heads lie side by side in the product's weight", passes::order_packed_rows},

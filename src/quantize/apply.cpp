@@ -89,7 +89,7 @@ bool matches(const std::string& pattern, const std::string& name) {
 
 // Into groups of 4 bits, by rounding: what calibration can do better.
 bool rounds_to_int4(const Constant& c, const Treatment& t) {
-  return t.precision == Precision::kInt4w && !t.ends && fit(c.encoding, 4) == Fit::kNo &&
+  return c.shape.rank == 2 && t.precision == Precision::kInt4w && !t.ends && fit(c.encoding, 4) == Fit::kNo &&
          fitting_group(c.shape[c.shape.rank - 1], kInt4Group) != 0;
 }
 
@@ -102,6 +102,7 @@ std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& o
   for (const Node& n : g.nodes) {
     if (n.op == OpId::kEmbedding && g.constant(n.inputs[0])) weights[n.inputs[0]].ends = true;
     if (n.op == OpId::kLinear && g.constant(n.inputs[1])) weights.emplace(head = n.inputs[1], Treatment{});
+    if (n.op == OpId::kExpertLinear && g.constant(n.inputs[2])) weights.emplace(n.inputs[2], Treatment{});
   }
   if (head >= 0 && g.states.size() > 0) weights[head].ends = true;  // a decoder's last Linear makes the logits
   for (auto& [v, t] : weights) {
@@ -152,8 +153,10 @@ Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOption
     g.value(v).type.dtype = after->dtype;
   }
   for (Node& n : g.nodes) {
-    if (n.op != OpId::kLinear || !weights.count(n.inputs[1])) continue;
-    const Treatment& t = weights[n.inputs[1]];
+    if (n.op != OpId::kLinear && n.op != OpId::kExpertLinear) continue;
+    auto treated = weights.find(n.inputs[n.op == OpId::kLinear ? 1 : 2]);
+    if (treated == weights.end()) continue;
+    const Treatment& t = treated->second;
     bool integer = t.precision == Precision::kInt8 || t.precision == Precision::kInt4w;
     auto& attrs = std::get<LinearAttrs>(n.attrs);
     attrs.act_group = integer ? kActivationGroup : 0;

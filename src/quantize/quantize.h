@@ -36,7 +36,7 @@ struct Treatment {
   bool ends = false;             // embedding or head: more sensitive than the rest
   bool rounded_to_int4 = false;  // no blocks of its own that could stay: calibration has something to do
 };
-// The weights of Linear and Embedding nodes.
+// The weights of Linear, ExpertLinear and Embedding nodes.
 std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& options);
 
 // One row a weight: what it became and what that cost. sqnr_db is infinite where nothing was lost.
@@ -47,7 +47,7 @@ struct WeightReport {
   int64_t elements = 0;
 };
 
-// Rewrites the weights of Linear and Embedding nodes and sets the activation treatment of Linear. Blocks that a file
+// Rewrites the weights of those nodes and sets the activation treatment of Linear and ExpertLinear. Blocks that a file
 // brought along are kept where the precision can hold them (4-bit blocks in int4w, 8-bit groups of 32 or 64 in int8 and int8w;
 // two-level scales, which importers give as f32, are rounded to f16). Others are quantised again.
 Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOptions& options);

@@ -8,6 +8,7 @@
 #include "backend/cpu/norm.h"
 #include "base/checked.h"
 #include "base/half.h"
+#include "op/experts.h"
 
 namespace brisk::cpu {
 namespace {
@@ -186,6 +187,117 @@ KernelDesc linear_desc() {
   return d;
 }
 
+// --- ExpertLinear: the rows of one expert after those of another --------------------------------------------------------
+
+WeightLayout layout_of_expert(const Variant& v, bool gated, const OperandDesc& o) {
+  return layout_for(v, gated, o.type.shape[1].constant_or(0), o.type.shape[2].constant_or(0));
+}
+int64_t expert_bytes(const WeightLayout& l) { return align_up(l.bytes(), int64_t{64}); }
+
+bool accepts_experts(const Variant& v, bool gated, const ProblemDesc& p) {
+  const auto& a = p.get<LinearAttrs>();
+  const OperandDesc& w = p.inputs[2];
+  if (a.gated != gated || a.act_group != (v.arithmetic == Arithmetic::kInt8 ? 64 : 0)) return false;
+  if (!optional_f32(p, 0) || !optional_f32(p, 3) || !w.constant || w.type.rank() != 3 || !holds(v, w.type, w.encoding)) return false;
+  for (const Dim& d : w.type.shape)
+    if (d.constant_or(0) < 1) return false;
+  return check_layout(layout_of_expert(v, gated, w)).ok();
+}
+
+// One expert's part of the planes.
+Constant expert_part(const Constant& c, int64_t e) {
+  Constant part = c;
+  part.shape = {c.shape[1], c.shape[2]};
+  for (Buffer Constant::*plane : {&Constant::data, &Constant::scales, &Constant::offsets}) {
+    size_t each = (c.*plane).bytes.size() / static_cast<size_t>(c.shape[0]);
+    (part.*plane).bytes = (c.*plane).bytes.subspan(static_cast<size_t>(e) * each, each);
+  }
+  return part;
+}
+Result<std::vector<std::byte>> pack_experts(const Variant& v, bool gated, const Constant& c) {
+  int64_t each = expert_bytes(layout_for(v, gated, c.shape[1], c.shape[2]));
+  std::vector<std::byte> out(static_cast<size_t>(c.shape[0] * each));
+  for (int64_t e = 0; e < c.shape[0]; e++) {
+    BRISK_ASSIGN(auto packed, pack_constant(v, gated, expert_part(c, e)));
+    std::copy(packed.begin(), packed.end(), out.begin() + e * each);
+  }
+  return out;
+}
+
+// Workspace: operand rows in the order of experts, their results, and what the product prepares of the rows.
+struct ExpertSpace {
+  WeightLayout layout;
+  int64_t rows, x_bytes, y_bytes;
+  PrepareCall prepare;
+  ExpertSpace(const Variant& v, bool gated, const KernelArgs& a) : layout(layout_for(v, gated, a.in[2].shape[1], a.in[2].shape[2])), rows(a.in[0].shape[0]) {
+    x_bytes = align_up(rows * layout.k * 4, int64_t{64}), y_bytes = align_up(rows * layout.outputs() * 4, int64_t{64});
+    prepare.k = prepare.ldx = layout.k;
+    prepare.m = rows;
+    prepare.arithmetic = v.arithmetic;
+    if (v.arithmetic == Arithmetic::kInt8) prepare.form = act_form(layout, 1);
+  }
+  int64_t bytes() const { return x_bytes + y_bytes + prepared_bytes(prepare); }
+};
+
+Status run_experts(const Variant& v, bool gated, KernelContext& kc, const KernelArgs& a) {
+  Context ctx = context_of(kc);
+  ExpertSpace s(v, gated, a);
+  const int64_t experts = a.in[2].shape[0], k = s.layout.k, columns = s.layout.outputs();
+  if (!find_tile_kernel(ctx.table, s.layout, v.arithmetic))
+    return environment("kernel cpu.ExpertLinear." + std::string(v.name) + " needs an instruction set that is not there");
+  thread_local std::vector<int64_t> first, order;  // where each expert's rows begin, and which they are
+  first.assign(static_cast<size_t>(experts) + 1, 0);
+  order.resize(static_cast<size_t>(s.rows));
+  const auto* chosen = a.in[1].as<int64_t>();
+  for (int64_t r = 0; r < s.rows; r++) {
+    BRISK_ASSIGN(int64_t e, expert_of(chosen[r], experts));
+    first[static_cast<size_t>(e) + 1]++;
+  }
+  for (size_t e = 1; e < first.size(); e++) first[e] += first[e - 1];
+  for (int64_t r = 0; r < s.rows; r++) order[static_cast<size_t>(first[static_cast<size_t>(chosen[r] < 0 ? chosen[r] + experts : chosen[r])]++)] = r;
+  auto* x = static_cast<float*>(a.workspace);
+  auto* y = reinterpret_cast<float*>(static_cast<std::byte*>(a.workspace) + s.x_bytes);
+  auto* prepared = static_cast<std::byte*>(a.workspace) + s.x_bytes + s.y_bytes;
+  const auto& attrs = a.get<LinearAttrs>();
+  for (int64_t e = 0, begin = 0; e < experts; e++) {
+    int64_t n = first[static_cast<size_t>(e)] - begin;  // `first` has moved on to the ends
+    if (n == 0) continue;
+    for (int64_t i = 0; i < n; i++) std::copy_n(a.in[0].as<float>() + order[static_cast<size_t>(begin + i)] * k, k, x + i * k);
+    PrepareCall prepare = s.prepare;
+    prepare.x = x;
+    prepare.m = n;
+    LinearCall c;
+    c.layout = &s.layout;
+    c.weight = a.in[2].as<std::byte>() + e * expert_bytes(s.layout);
+    c.arithmetic = v.arithmetic;
+    c.m = n;
+    prepare_rows(ctx.table, prepare, prepared, ctx.pool, c);
+    if (a.has(3)) c.bias = a.in[3].as<float>() + e * s.layout.n;
+    c.act = gated ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
+    c.y = n == 1 ? a.out[0].as<float>() + order[static_cast<size_t>(begin)] * columns : y;
+    c.ldy = columns;
+    linear(ctx.table, c, ctx.pool);
+    for (int64_t i = 0; n > 1 && i < n; i++) std::copy_n(y + i * columns, columns, a.out[0].as<float>() + order[static_cast<size_t>(begin + i)] * columns);
+    begin += n;
+  }
+  return {};
+}
+
+template <int I, bool kGated>
+KernelDesc experts_desc() {
+  KernelDesc d = linear_desc<I, kGated>();
+  d.id.replace(0, std::string("cpu.Linear").size(), "cpu.ExpertLinear");
+  d.op = OpId::kExpertLinear;
+  d.in_place = 0;
+  d.accepts = [](const ProblemDesc& p) { return accepts_experts(kVariants[I], kGated, p); };
+  d.run = [](KernelContext& c, const KernelArgs& a) { return run_experts(kVariants[I], kGated, c, a); };
+  d.workspace = [](const KernelArgs& a) { return ExpertSpace(kVariants[I], kGated, a).bytes(); };
+  d.packings = {{2, std::string(kVariants[I].packing) + (kGated ? ".gated" : "") + ".experts",
+                 [](const ProblemDesc&, const Constant& c) { return pack_experts(kVariants[I], kGated, c); },
+                 [](const ProblemDesc&, const OperandDesc& o) { return o.type.shape[0].constant_or(0) * expert_bytes(layout_of_expert(kVariants[I], kGated, o)); }}};
+  return d;
+}
+
 // --- Embedding: rows are gathered from the packed form, so that a tied head is stored once -----------------------------
 
 bool accepts_embedding(const Variant& v, const ProblemDesc& p) {
@@ -235,6 +347,8 @@ template <int I>
 void add_variant(Registry& r) {
   r.add(linear_desc<I, false>());
   r.add(linear_desc<I, true>());
+  r.add(experts_desc<I, false>());
+  r.add(experts_desc<I, true>());
   if constexpr (first_of_packing(I)) r.add(embedding_desc<I>());
   if constexpr (I + 1 < kVariantCount) add_variant<I + 1>(r);
 }

@@ -5,6 +5,7 @@
 #include "backend/ref/groups.h"
 #include "base/checked.h"
 #include "op/activation.h"
+#include "op/experts.h"
 
 namespace brisk::ref {
 namespace {
@@ -50,29 +51,51 @@ void fake_quantize_row(float* x, int64_t k, int64_t group, int64_t terms) {
   }
 }
 
-Status linear(KernelContext&, const KernelArgs& a) {
-  const auto& attrs = a.get<LinearAttrs>();
-  const TensorView &x = a.in[0], &w = a.in[1];
-  int64_t k = w.shape[1], n = w.shape[0], rows = k ? x.count() / k : 0, columns = attrs.gated ? n / 2 : n;
-  Activation act = activation_from_name(attrs.act).value_or(Activation::kNone);
-  std::vector<float> row(static_cast<size_t>(k)), y(static_cast<size_t>(n));
-  for (int64_t r = 0; r < rows; ++r) {
-    const float* source = x.as<float>() + r * k;
-    if (a.has(4)) rms_norm_row(source, a.in[4].as<float>(), k, attrs.norm_epsilon, row.data());
-    else std::copy(source, source + k, row.data());
+// Rows of one matrix [n, k] and its bias, one at a time.
+struct Matrix {
+  const LinearAttrs& attrs;
+  const float *weights, *bias;
+  int64_t n, k;
+  std::vector<float> row = std::vector<float>(static_cast<size_t>(k)), y = std::vector<float>(static_cast<size_t>(n));
+
+  int64_t columns() const { return attrs.gated ? n / 2 : n; }
+  // `row` holds the operand, out the residual's sum or nothing.
+  void multiply(const float* residual, float* out) {
     if (attrs.act_group) fake_quantize_row(row.data(), k, attrs.act_group, attrs.act_terms);
     for (int64_t j = 0; j < n; ++j) {
-      const float* weights = w.as<float>() + j * k;
       double sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(row[static_cast<size_t>(i)]) * weights[i];
-      y[static_cast<size_t>(j)] = static_cast<float>(sum) + (a.has(2) ? a.in[2].as<float>()[j] : 0.0f);
+      for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(row[static_cast<size_t>(i)]) * weights[j * k + i];
+      y[static_cast<size_t>(j)] = static_cast<float>(sum) + (bias ? bias[j] : 0.0f);
     }
-    float* out = a.out[0].as<float>() + r * columns;
-    for (int64_t j = 0; j < columns; ++j) {
+    Activation act = activation_from_name(attrs.act).value_or(Activation::kNone);
+    for (int64_t j = 0; j < columns(); ++j) {
       auto at = static_cast<size_t>(attrs.gated ? 2 * j : j);
       float v = attrs.gated ? y[at] / (1.0f + std::exp(-y[at])) * y[at + 1] : activate(act, y[at], attrs.act_alpha, attrs.act_beta);
-      out[j] = v + (a.has(3) ? a.in[3].as<float>()[r * columns + j] : 0.0f);
+      out[j] = v + (residual ? residual[j] : 0.0f);
     }
+  }
+};
+
+Status linear(KernelContext&, const KernelArgs& a) {
+  const TensorView &x = a.in[0], &w = a.in[1];
+  Matrix m{a.get<LinearAttrs>(), w.as<float>(), a.has(2) ? a.in[2].as<float>() : nullptr, w.shape[0], w.shape[1]};
+  for (int64_t r = 0, rows = m.k ? x.count() / m.k : 0; r < rows; ++r) {
+    const float* source = x.as<float>() + r * m.k;
+    if (a.has(4)) rms_norm_row(source, a.in[4].as<float>(), m.k, m.attrs.norm_epsilon, m.row.data());
+    else std::copy(source, source + m.k, m.row.data());
+    m.multiply(a.has(3) ? a.in[3].as<float>() + r * m.columns() : nullptr, a.out[0].as<float>() + r * m.columns());
+  }
+  return {};
+}
+
+Status expert_linear(KernelContext&, const KernelArgs& a) {
+  const TensorView &x = a.in[0], &w = a.in[2];
+  int64_t experts = w.shape[0], n = w.shape[1], k = w.shape[2];
+  for (int64_t r = 0; r < x.shape[0]; ++r) {
+    BRISK_ASSIGN(int64_t e, expert_of(a.in[1].as<int64_t>()[r], experts));
+    Matrix m{a.get<LinearAttrs>(), w.as<float>() + e * n * k, a.has(3) ? a.in[3].as<float>() + e * n : nullptr, n, k};
+    std::copy_n(x.as<float>() + r * k, k, m.row.data());
+    m.multiply(nullptr, a.out[0].as<float>() + r * m.columns());
   }
   return {};
 }
@@ -110,6 +133,7 @@ bool constant_weight(const ProblemDesc& p) { return p.inputs[0].constant; }
 bool linear_problem(const ProblemDesc& p) {
   return f32_operand(p, 0) && p.inputs[1].constant && f32_operand(p, 2) && f32_operand(p, 3) && f32_operand(p, 4);
 }
+bool expert_problem(const ProblemDesc& p) { return f32_operand(p, 0) && p.inputs[2].constant && f32_operand(p, 3); }
 bool rms_problem(const ProblemDesc& p) {
   auto plain = [&](size_t i) { return is_float(p.inputs[i].type.dtype) && p.inputs[i].encoding.plain() && dtype_bits(p.inputs[i].type.dtype) <= 32; };
   return plain(0) && plain(1);
@@ -124,6 +148,12 @@ void add_linear(Registry& r) {
   d.run = linear;
   d.accepts = linear_problem;
   d.packings = {{1, "f32_rows", pack_floats, packed_bytes}};
+  r.add(d);
+  d.id = "ref.ExpertLinear";
+  d.op = OpId::kExpertLinear;
+  d.run = expert_linear;
+  d.accepts = expert_problem;
+  d.packings = {{2, "f32_rows", pack_floats, packed_bytes}};
   r.add(d);
   d.id = "ref.Embedding";
   d.op = OpId::kEmbedding;
