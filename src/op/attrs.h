@@ -67,10 +67,10 @@ struct LinearAttrs {
   // 2: what the codes leave over is quantised once more in the same way, and the two products are added: about 15 bits at
   // the speed of integers. With act_group 0: they are not rounded to the weight's type either, as kernels may do else.
   int64_t act_terms = 1;
-  // Output columns 2i and 2i+1 hold gate and up: y[i] = silu(gate) * up, N / 2 columns.
+  // Output columns 2i and 2i+1 hold gate and up: y[i] = act(gate) * up, N / 2 columns; act "" is Silu here.
   bool gated = false;
   float norm_epsilon = 0;  // with a norm weight operand: x is RMS-normalised first
-  std::string act;         // "" or a name of op/activation.h; not with gated
+  std::string act;         // "" or a name of op/activation.h
   float act_alpha = 0, act_beta = 0;
   static constexpr const char* kName = "linear";
   template <class S, class F> static void fields(S& s, F&& f) {

@@ -54,7 +54,7 @@ Status infer_linear(InferContext& c) {
     return wrong("x", x, "floats [..., " + w.shape[1].to_string() + "]");
   if (a.act_group < 0) return invalid("act_group " + std::to_string(a.act_group));
   if (a.act_terms < 1 || a.act_terms > 2) return invalid("act_terms " + std::to_string(a.act_terms) + " outside 1 to 2");
-  if (!activation_from_name(a.act) || (a.gated && !a.act.empty())) return invalid("activation '" + a.act + "'");
+  if (!activation_from_name(a.act)) return invalid("activation '" + a.act + "'");
   auto rows = w.shape[0].constant();
   if (a.gated && rows && *rows % 2 != 0) return wrong("weight", w, "an even number of rows, gate and up");
   c.out().dtype = x.dtype;
@@ -72,7 +72,7 @@ Status infer_expert_linear(InferContext& c) {
   if (x.rank() != 2 || !is_float(x.dtype) || clash(x.shape[1], w.shape[2])) return wrong("x", x, "floats [R, " + w.shape[2].to_string() + "]");
   BRISK_TRY(expect(c, 1, "experts", DType::kI64, {x.shape[0]}));
   BRISK_TRY(expect_float(c, 3, "bias", x.dtype, {w.shape[0], w.shape[1]}));
-  if (a.act_group < 0 || a.act_terms != 1 || a.norm_epsilon != 0 || (a.gated && !a.act.empty()) || !activation_from_name(a.act))
+  if (a.act_group < 0 || a.act_terms != 1 || a.norm_epsilon != 0 || !activation_from_name(a.act))
     return invalid("act_group " + std::to_string(a.act_group) + ", act_terms " + std::to_string(a.act_terms) + ", activation '" + a.act + "', or a norm");
   auto rows = w.shape[1].constant();
   if (a.gated && rows && *rows % 2 != 0) return wrong("weights", w, "an even number of rows each, gate and up");

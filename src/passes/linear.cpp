@@ -1,4 +1,6 @@
 // Fusions round Linear: from MatMul, bias, residual, norm prologue, gated MLP.
+#include <tuple>
+
 #include "passes/all.h"
 #include "passes/rewrite.h"
 #include "tensor/constant_ops.h"
@@ -89,17 +91,19 @@ Result<int> fuse_gated_mlp(Graph& g, PassContext& c) {
     Node& n = g.nodes[i];
     if (n.op != OpId::kMul) continue;
     for (size_t side : {0u, 1u}) {
-      Node* silu = index.producer(n.inputs[side], OpId::kSilu);
-      Node* gate = silu ? index.producer(silu->inputs[0], OpId::kLinear) : nullptr;
+      Node* act = index.producer(n.inputs[side]);
+      auto function = gate_function(act);
+      Node* gate = function ? index.producer(act->inputs[0], OpId::kLinear) : nullptr;
       Node* up = index.producer(n.inputs[1 - side], OpId::kLinear);
       if (!gate || !up || gate == up || gate->inputs[0] != up->inputs[0] || !(gate->attrs == up->attrs)) continue;
       if (linear_attrs(*gate).gated || !linear_attrs(*gate).act.empty() || gate->inputs.size() > 2 || up->inputs.size() > 2) continue;
-      if (!index.single_use(n.inputs[side]) || !index.single_use(silu->inputs[0]) || !index.single_use(n.inputs[1 - side])) continue;
+      if (!index.single_use(n.inputs[side]) || !index.single_use(act->inputs[0]) || !index.single_use(n.inputs[1 - side])) continue;
       if (!g.constant(gate->inputs[1]) || !g.constant(up->inputs[1])) continue;
       auto merged = interleave_rows(g.value(gate->inputs[1]).constant, g.value(up->inputs[1]).constant);
       if (!merged.ok()) continue;  // encodings differ
       LinearAttrs attrs = linear_attrs(*gate);
       attrs.gated = true;
+      std::tie(attrs.act, attrs.act_alpha) = *function;
       ValueId x = gate->inputs[0];
       ValueId w = g.add_constant(g.value(gate->inputs[1]).name + "+up", std::move(*merged));
       n.op = OpId::kLinear;

@@ -1,5 +1,6 @@
 // Projections of one value become one Linear: the weights are read in one go, and a norm before them has one reader.
 #include <algorithm>
+#include <tuple>
 
 #include "passes/all.h"
 #include "passes/rewrite.h"
@@ -69,15 +70,16 @@ Status merge(Round& r, const std::vector<Node*>& parts) {
 
 }  // namespace
 
-// Silu(gate) * up, both halves of one product.
+// act(gate) * up, both halves of one product.
 Result<int> fuse_packed_mlp(Graph& g, PassContext& c) {
   return until_stable(g, c, [](Round& r, Node& n) -> Status {
     Graph& g = r.g;
     if (n.op != OpId::kMul) return {};
     for (size_t side : {0u, 1u}) {
-      const Node* silu = r.index.producer(n.inputs[side], OpId::kSilu);
-      const Node* split = silu ? r.index.producer(silu->inputs[0], OpId::kSplit) : nullptr;
-      if (!split || split->outputs.size() != 2 || split->outputs[0] != silu->inputs[0] || split->outputs[1] != n.inputs[1 - side]) continue;
+      const Node* act = r.index.producer(n.inputs[side]);
+      auto function = gate_function(act);
+      const Node* split = function ? r.index.producer(act->inputs[0], OpId::kSplit) : nullptr;
+      if (!split || split->outputs.size() != 2 || split->outputs[0] != act->inputs[0] || split->outputs[1] != n.inputs[1 - side]) continue;
       const Node* linear = r.index.producer(split->inputs[0]);
       const bool experts = linear && linear->op == OpId::kExpertLinear;
       const size_t at = experts ? 2 : 1;  // the weight
@@ -93,6 +95,7 @@ Result<int> fuse_packed_mlp(Graph& g, PassContext& c) {
       LinearAttrs a = std::get<LinearAttrs>(linear->attrs);
       if (!a.act.empty()) continue;
       a.gated = true;
+      std::tie(a.act, a.act_alpha) = *function;
       std::vector<ValueId> in = linear->inputs;
       in[at] = g.add_constant(g.value(in[at]).name + ".gated", permute_rows(w, order));
       return r.replace(n, linear->op, a, in);

@@ -13,6 +13,7 @@ namespace brisk::passes {
 namespace {
 
 constexpr const char* kWhat = "quantised weight";
+constexpr const char* kQuantisedProduct = "product of quantised operands";  // computed in f32 where it is missed
 
 // A matrix of codes with its scales, as the file wrote it, and whether its rows are K (as MatMul reads it) or N.
 struct Codes {
@@ -177,21 +178,21 @@ Status integer_product(Round& r, Node& n) {
     return r.missed(n, what, why), Status();
   }
   const Constant* codes = g.constant(w->codes);
-  if (!codes) return r.missed(n, what, "its second operand is computed"), Status();
-  if (x->scale->count() != 1) return r.missed(n, what, "the first operand has scales for each index of an axis"), Status();
+  if (!codes) return r.missed(n, kQuantisedProduct, "its second operand is computed"), Status();
+  if (x->scale->count() != 1) return r.missed(n, kQuantisedProduct, "the first operand has scales for each index of an axis"), Status();
   const bool conv = n.op == OpId::kConv, flip = gemm && gemm->trans_b;
   const int64_t outputs = conv || flip ? 0 : 1;  // the weight's axis of outputs
-  if (!conv && codes->shape.rank != 2) return r.missed(n, what, "a weight of rank " + std::to_string(codes->shape.rank)), Status();
+  if (!conv && codes->shape.rank != 2) return r.missed(n, kQuantisedProduct, "a weight of rank " + std::to_string(codes->shape.rank)), Status();
   if (w->scale->count() != 1 && (w->axis != outputs || w->scale->count() != codes->shape[static_cast<int>(outputs)]))
-    return r.missed(n, what, "the weight's scales lie along an axis that is summed over"), Status();
+    return r.missed(n, kQuantisedProduct, "the weight's scales lie along an axis that is summed over"), Status();
   if (gemm && (gemm->trans_a || gemm->alpha != 1 || (operand(n, 2) >= 0 && (gemm->beta != 1 || type_of(g, n.inputs[2]).rank() != 1))))
-    return r.missed(n, what, "a Gemm with alpha, beta, a transposed operand or a bias that is no row"), Status();
+    return r.missed(n, kQuantisedProduct, "a Gemm with alpha, beta, a transposed operand or a bias that is no row"), Status();
   ValueId matrix = w->codes;
   if (flip) matrix = g.add_constant(g.value(matrix).name + ".T", transposed(*codes));
   std::vector<ValueId> in = {x->codes, matrix, zero_operand(g, *x), zero_operand(g, *w)};
   const OpId op = conv ? OpId::kConvInteger : OpId::kMatMulInteger;
   const Attrs attrs = conv ? n.attrs : Attrs(NoAttrs{});
-  if (!has_kernel(r, op, attrs, in)) return r.missed(n, what, "this device has no kernel for it"), Status();
+  if (!has_kernel(r, op, attrs, in)) return r.missed(n, kQuantisedProduct, "this device has no kernel for it"), Status();
   const ValueId bias = conv || gemm ? operand(n, 2) : kNoValue;
   BRISK_ASSIGN(ValueId sums, r.add(n, op, attrs, std::move(in)));
   return scaled_sums(r, n, sums, *x, *w, bias, conv ? 1 : type_of(g, sums).rank() - 1);
@@ -223,6 +224,14 @@ Status step(Round& r, Node& n) {
 
 }  // namespace
 
-Result<int> fuse_quantized(Graph& g, PassContext& c) { return until_stable(g, c, step); }
+Result<int> fuse_quantized(Graph& g, PassContext& c) {
+  BRISK_ASSIGN(int changed, until_stable(g, c, step));
+  constexpr int kTold = 8;  // a model of many layers repeats itself
+  int told = 0;
+  for (const std::string& line : c.missed)
+    if (line.starts_with(kQuantisedProduct) && told++ < kTold) log(LogLevel::kWarning, line + "; it is computed in f32");
+  if (told > kTold) log(LogLevel::kWarning, std::to_string(told - kTold) + " more products of quantised operands are computed in f32 (--log-level verbose names them)");
+  return changed;
+}
 
 }  // namespace brisk::passes

@@ -106,6 +106,12 @@ Result<int> Round::finish() {
   return changed_;
 }
 
+std::optional<std::pair<std::string, float>> gate_function(const Node* n) {
+  if (n && n->op == OpId::kSilu) return std::pair("", 0.0f);
+  if (n && n->op == OpId::kGelu) return std::pair("Gelu", std::get<AlphaBetaAttrs>(n->attrs).alpha);
+  return std::nullopt;
+}
+
 Result<int> until_stable(Graph& g, PassContext& c, const std::function<Status(Round&, Node&)>& step) {
   constexpr int kMaxRounds = 64;  // each round makes the graph simpler; the bound is against a rule that does not
   int total = 0;

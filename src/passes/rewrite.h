@@ -57,6 +57,9 @@ inline void set_operand(Node& n, size_t i, ValueId v) {
   n.inputs[i] = v;
 }
 
+// What a gated Linear can do with its gate: the attributes' act and number; nullopt for other nodes.
+std::optional<std::pair<std::string, float>> gate_function(const Node* n);
+
 // One round of rewriting: each match turns its root node into another one of the same results, in place, with new nodes
 // in front of it. Nothing else is touched, so that values with further readers, results of the graph among them, stay
 // as they are; what nobody reads any more goes in the end. Producers and users are those of the round's beginning:

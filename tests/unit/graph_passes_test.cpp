@@ -421,6 +421,26 @@ TEST(GraphPasses, GateAndUpOfOneProductAreOneGatedProduct) {
   }
 }
 
+TEST(GraphPasses, GeluMayBeTheGate) {
+  Machine m;
+  for (float form : {0.0f, 1.0f})
+    for (bool packed : {false, true}) {
+      Net n;
+      ValueId x = n.input("x", kRows), gate, up;
+      if (packed) {
+        ValueId both = n.add(kMatMul, {x, n.weight({8, 12}, 1)});
+        gate = n.add(kSlice, {both, n.ints({0}), n.ints({6}), n.ints({2})}), up = n.add(kSlice, {both, n.ints({6}), n.ints({12}), n.ints({2})});
+      } else {
+        gate = n.add(kMatMul, {x, n.weight({8, 6}, 1)}), up = n.add(kMatMul, {x, n.weight({8, 6}, 2)});
+      }
+      n.g.outputs = {n.add(kMul, {n.add(kGelu, {gate}, AlphaBetaAttrs{form, 0}), up})};
+      Graph after = expect_same(m, n.g, {{floats({2, 3, 8}, 1)}, {floats({1, 1, 8}, 1)}}, 3e-6);
+      ASSERT_EQ(after.nodes.size(), 1u) << print(after);
+      const auto& a = std::get<LinearAttrs>(after.nodes[0].attrs);
+      EXPECT_TRUE(a.gated && a.act == "Gelu" && a.act_alpha == form) << print(after);
+    }
+}
+
 // ---- reports --------------------------------------------------------------------------------------------------------------------
 
 TEST(GraphPasses, ReportsSayWhyNot) {

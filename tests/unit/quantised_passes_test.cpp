@@ -101,5 +101,18 @@ TEST(QuantisedPasses, QuantisedProductsAreIntegerProductsWhereTheDeviceHasThem) 
   }
 }
 
+TEST(QuantisedPasses, ProductsThatStayFloatsSayWhy) {
+  Machine m;
+  Quantised q;  // scales along K cannot leave the sum
+  ValueId x = q.n.input("x", {Dim::symbol("rows"), 32});
+  q.n.g.outputs = {q.n.add(kMatMul, {q.pair(x, 0.01f, 120, DType::kU8), q.weight({32, 6}, 0, true)})};
+  auto reports = run_pipeline(q.n.g, m.context, {});
+  ASSERT_TRUE(reports.ok());
+  for (const PassReport& r : *reports)
+    if (r.name == "fuse-quantized")
+      EXPECT_EQ(r.missed, std::vector<std::string>{"product of quantised operands: node 'MatMul3' not fused: the weight's scales lie along an axis that is summed over"});
+  EXPECT_EQ(ops(q.n.g)[kMatMulInteger], 0);
+}
+
 }  // namespace
 }  // namespace brisk

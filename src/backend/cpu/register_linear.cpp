@@ -159,7 +159,7 @@ Status run_linear(const Variant& v, bool gated, KernelContext& kc, const KernelA
   if (a.has(2)) c.bias = a.in[2].as<float>();
   if (a.has(3)) c.residual = a.in[3].as<float>();
   const auto& attrs = a.get<LinearAttrs>();
-  c.act = gated ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
+  c.act = gated && attrs.act.empty() ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
   c.y = a.out[0].as<float>();
   c.ldy = c.ld_residual = layout.outputs();
   linear(ctx.table, c, ctx.pool);
@@ -273,7 +273,7 @@ Status run_experts(const Variant& v, bool gated, KernelContext& kc, const Kernel
     c.m = n;
     prepare_rows(ctx.table, prepare, prepared, ctx.pool, c);
     if (a.has(3)) c.bias = a.in[3].as<float>() + e * s.layout.n;
-    c.act = gated ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
+    c.act = gated && attrs.act.empty() ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
     c.y = n == 1 ? a.out[0].as<float>() + order[static_cast<size_t>(begin)] * columns : y;
     c.ldy = columns;
     linear(ctx.table, c, ctx.pool);

@@ -67,10 +67,10 @@ struct Matrix {
       for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(row[static_cast<size_t>(i)]) * weights[j * k + i];
       y[static_cast<size_t>(j)] = static_cast<float>(sum) + (bias ? bias[j] : 0.0f);
     }
-    Activation act = activation_from_name(attrs.act).value_or(Activation::kNone);
+    Activation act = attrs.gated && attrs.act.empty() ? Activation::kSilu : activation_from_name(attrs.act).value_or(Activation::kNone);
     for (int64_t j = 0; j < columns(); ++j) {
       auto at = static_cast<size_t>(attrs.gated ? 2 * j : j);
-      float v = attrs.gated ? y[at] / (1.0f + std::exp(-y[at])) * y[at + 1] : activate(act, y[at], attrs.act_alpha, attrs.act_beta);
+      float v = activate(act, y[at], attrs.act_alpha, attrs.act_beta) * (attrs.gated ? y[at + 1] : 1.0f);
       out[j] = v + (residual ? residual[j] : 0.0f);
     }
   }
