@@ -21,6 +21,10 @@ Result<DecoderConversion> try_conversion(const Model& model, const CompileOption
   auto small = make_evaluator(backend.registry, backend.device, backend.context);
   auto whole = make_evaluator(backend.registry, backend.device, backend.context, /*with_passes=*/true);
   PassContext context{backend.registry, small.get()};
+  if (!o.passes.disabled.count("widen-floats")) {  // a step's caches have a type of their own
+    BRISK_TRY(passes::widen_floats(source, context));
+    passes::widen_interface(source);
+  }
   PipelineOptions normalise;
   normalise.disabled = o.passes.disabled;
   normalise.until = kFirstStepPass;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/half.h"
 #include "convert/predicate.h"
 
 namespace brisk::convert {
@@ -35,6 +36,17 @@ Result<Table> table_of(ConstantPtr cos, ConstantPtr sin) {
   return t;
 }
 
+// Tables that a file of 16-bit floats held, whatever they are stored as now.
+bool rounded_to_16_bits(const Constant& c) {
+  bool f16_fits = true, bf16_fits = true;
+  for (int64_t i = 0; i < c.count() && (f16_fits || bf16_fits); ++i) {
+    float v = load_float(c.data.bytes.data(), c.dtype, i);
+    f16_fits = f16_fits && static_cast<float>(f16(v)) == v;
+    bf16_fits = bf16_fits && static_cast<float>(bf16(v)) == v;
+  }
+  return f16_fits || bf16_fits;
+}
+
 // Frequencies from rows 1, 2, 4, ...: each doubling of the distance halves what rounding leaves open, and the product of
 // a power of two and an f32 number is exact in the file's arithmetic.
 Result<Rotation> fit(const Table& t) {
@@ -46,7 +58,7 @@ Result<Rotation> fit(const Table& t) {
     for (int64_t p = 2; p < t.rows; p *= 2) f += wrapped(std::atan2(t.s(p, i), t.c(p, i)) - start - f * static_cast<double>(p)) / static_cast<double>(p);
     r.frequencies.push_back(static_cast<float>(f));
   }
-  bool narrow = t.cos->dtype != DType::kF32 && t.cos->dtype != DType::kF64;
+  const bool narrow = rounded_to_16_bits(*t.cos) && rounded_to_16_bits(*t.sin);
   for (int64_t p = 0; p < t.rows; p = p < 64 ? p + 1 : p + p / 3)
     for (int64_t i = 0; i < t.half; ++i) {
       double angle = static_cast<double>(p) * static_cast<double>(r.frequencies[static_cast<size_t>(i)]);

@@ -8,6 +8,9 @@ namespace brisk::passes {
 // Leaves: f32 wherever a node on f16 or bf16 has a better kernel in f32, and wherever such a value is read on; inputs, results
 // and the file's own Casts keep their types.
 Result<int> widen_floats(Graph&, PassContext&);
+// Narrow inputs that are only converted to f32, and results that are only converted from it, become f32: for a graph whose
+// interface is not the file's any more.
+void widen_interface(Graph&);
 // Leaves: where both operands of MatMul, Gemm or Conv are dequantised (one scale for the first, one or one an output for the
 // constant second) and the device has a kernel: MatMulInteger or ConvInteger, Cast, Mul by both scales, Add of the bias.
 // Else, for constant codes beside floats: Linear on a weight with an Encoding (8 or 4 bits; one scale, one a row, or blocks

@@ -51,7 +51,8 @@ class Widening {
   bool widen(const Node& n) {
     if (op_def(n.op).is(kHasBlocks | kStateful)) return false;
     auto is_narrow = [&](ValueId v) { return v >= 0 && narrow(type_of(g_, v)); };
-    if (std::none_of(n.inputs.begin(), n.inputs.end(), is_narrow) || std::none_of(n.outputs.begin(), n.outputs.end(), is_narrow)) return false;
+    if (std::none_of(n.inputs.begin(), n.inputs.end(), is_narrow)) return false;
+    if (std::none_of(n.outputs.begin(), n.outputs.end(), is_narrow)) return ask_wide(n);
     Node wide = n;
     std::vector<Node> before;
     bool follows = false, constants = true;  // an operand is f32 already; all are known
@@ -73,6 +74,27 @@ class Widening {
     const bool dequantised = n.op == OpId::kDequantizeLinear && constants;  // what reads it decides
     if (!(op_def(n.op).is(kView) ? follows : better(n, wide, follows || dequantised))) return false;
     accept(n, std::move(wide), std::move(before));
+    return true;
+  }
+
+  // A question about narrow values that exist in f32: IsNaN, comparisons, Shape.
+  bool ask_wide(const Node& n) {
+    Node wide = n;
+    for (ValueId& v : wide.inputs) {
+      if (v < 0 || !narrow(type_of(g_, v))) continue;
+      const Constant* c = g_.constant(v);
+      if (!twin(v).computed && !(c && c->count() == 1)) return false;
+      std::vector<Node> none;
+      v = operand(v, none);
+    }
+    for (ValueId& v : wide.outputs)
+      if (v >= 0) v = g_.add_value("");
+    if (!infer_node(g_, wide).ok() || !context_.registry.supports(describe_problem(g_, wide))) return false;
+    for (size_t i = 0; i < n.outputs.size(); ++i)
+      if (n.outputs[i] >= 0 && type_of(g_, wide.outputs[i]).dtype != type_of(g_, n.outputs[i]).dtype) return false;
+    wide.outputs = n.outputs;
+    g_.nodes.push_back(std::move(wide));
+    ++changed_;
     return true;
   }
 
@@ -140,6 +162,28 @@ Result<int> widen_floats(Graph& g, PassContext& c) {
   BRISK_ASSIGN(int changed, Widening(g, c).run());
   BRISK_TRY(remove_dead(g, c));  // values of what was tried and left, too
   return changed;
+}
+
+void widen_interface(Graph& g) {
+  const auto users = g.users();
+  const auto producers = g.producers();
+  auto is_cast = [&](NodeId n) { return n >= 0 && g.nodes[static_cast<size_t>(n)].op == OpId::kCast; };
+  for (ValueId v : g.inputs) {
+    const auto& readers = users[static_cast<size_t>(v)];
+    bool converted = narrow(type_of(g, v)) && !g.is_output(v) && std::all_of(readers.begin(), readers.end(), [&](NodeId n) {
+      const Node& reader = g.nodes[static_cast<size_t>(n)];
+      return reader.op == OpId::kShape || (is_cast(n) && type_of(g, reader.outputs[0]).dtype == DType::kF32);
+    });
+    if (converted) g.value(v).type.dtype = DType::kF32;
+  }
+  for (ValueId& v : g.outputs) {
+    NodeId n = producers[static_cast<size_t>(v)];
+    if (!narrow(type_of(g, v)) || !is_cast(n)) continue;
+    ValueId wide = g.nodes[static_cast<size_t>(n)].inputs[0];
+    if (type_of(g, wide).dtype != DType::kF32 || g.is_output(wide) || g.is_input(wide) || g.constant(wide)) continue;
+    std::swap(g.value(wide).name, g.value(v).name);
+    v = wide;
+  }
 }
 
 }  // namespace brisk::passes

@@ -20,7 +20,7 @@ PLAIN = "plain function"
 # Nodes of a Llama layer from the Hugging Face importer: qkv, attention, output, gate and up, down.
 KERNELS_A_LAYER, LAYERS = 5, 2
 OTHER_STEPS = 6  # ids, embedding, rows that need logits (of two values), head, sampling
-AS_FROM_HF = {"llama-dynamo23-past", "mistral-dynamo18-past", "phi3-dynamo18-past", "qwen2-genai"}
+AS_FROM_HF = {"llama-dynamo23-past", "llama-dynamo18-past-half", "qwen2-legacy-past-half", "mistral-dynamo18-past", "phi3-dynamo18-past", "qwen2-genai"}
 
 
 def brisk(*words):
@@ -53,7 +53,8 @@ def by_function(engine, model, prompt, n, folder):
             elif value.name == "position_ids":
                 given[value.name] = np.arange(len(ids), dtype=np.int64)[None]
             else:
-                given[value.name] = np.zeros((1, sizes[1], 0, sizes[3] or 8), np.float32)
+                half = value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+                given[value.name] = np.zeros((1, sizes[1], 0, sizes[3] or 8), np.float16 if half else np.float32)
         np.savez(f"{folder}/in.npz", **given)
         done = brisk("run", engine, "--inputs", f"{folder}/in.npz", "--outputs", f"{folder}/out.npz")
         if done.returncode:

@@ -18,6 +18,8 @@ PROMPTS = [[5, 9, 70, 33], [7, 7, 7, 11, 20, 30, 40, 17, 19, 23, 29, 31], [3], [
 SMALL = dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=LAYERS, num_attention_heads=4, intermediate_size=48,
              max_position_embeddings=64, bos_token_id=1, eos_token_id=2, pad_token_id=0)
 GROUPED = dict(SMALL, num_key_value_heads=2)
+# Names that end in half are exported in 16 bits; their ids are those of the same weights in f32, as devices without 16-bit
+# arithmetic compute them.
 # name -> (config, model, settings, exporter): legacy or dynamo, opset, with past or without; genai: onnxruntime-genai's builder
 MODELS = {
     "llama-dynamo23-past": ("LlamaConfig", "LlamaForCausalLM", GROUPED, "dynamo", 23, True),
@@ -31,6 +33,8 @@ MODELS = {
     "gptneox-dynamo18": ("GPTNeoXConfig", "GPTNeoXForCausalLM", SMALL, "dynamo", 18, False),
     "falcon-dynamo18-past": ("FalconConfig", "FalconForCausalLM", dict(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=LAYERS, num_attention_heads=4, new_decoder_architecture=False, multi_query=True, parallel_attn=True, bias=False, bos_token_id=1, eos_token_id=2), "dynamo", 18, True),
     "mixtral-dynamo18-past": ("MixtralConfig", "MixtralForCausalLM", dict(GROUPED, num_local_experts=4, num_experts_per_tok=2, intermediate_size=32), "dynamo", 18, True),
+    "llama-dynamo18-past-half": ("LlamaConfig", "LlamaForCausalLM", GROUPED, "dynamo", 18, True),
+    "qwen2-legacy-past-half": ("Qwen2Config", "Qwen2ForCausalLM", GROUPED, "legacy", 17, True),
     "qwen2-genai": ("Qwen2Config", "Qwen2ForCausalLM", GROUPED, "genai", 0, True),
 }
 
@@ -102,6 +106,7 @@ def torch_export(row, config, model, path):
     values, names, axes = example(config, past)
     results = ["logits"] + [n.replace("past_key_values", "present") for n in names[2:]]
     module = (WithPast if past else Whole)(model).eval()
+    values = [v.to(model.dtype) if v.is_floating_point() else v for v in values]
     if how == "legacy":
         torch.onnx.export(module, tuple(values), path, dynamo=False, opset_version=opset, input_names=names, output_names=results,
                           dynamic_axes=dict(zip(names, axes)))
@@ -157,12 +162,16 @@ def main():
         row = MODELS[name]
         for seed in range(7, 60):
             config, model = build(row, seed)
+            if name.endswith("half"):
+                model.half().float()
             answers, margin = greedy(model)
             if margin >= MARGIN:
                 break
         else:
             sys.exit(f"{name}: no seed gives a margin of {MARGIN}")
         path = folder / f"{name}.onnx"
+        if name.endswith("half"):
+            model.half()
         if row[3] != "genai":
             with torch.no_grad():
                 torch_export(row, config, model, str(path))
