@@ -66,6 +66,33 @@ Status sort_results(Graph& g, DecoderIo& io) {
   return {};
 }
 
+// Elements of a head in the keys or values that join the past `v`; 0 where no reader says.
+int64_t head_size(const Graph& g, ValueId v) {
+  for (const Node& n : g.nodes)
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      if (n.inputs[i] != v) continue;
+      if (n.op == OpId::kConcat && n.inputs.size() == 2)
+        if (const Type& t = g.value(n.inputs[1 - i]).type; t.ranked && t.rank() == 4) return t.shape[3].constant_or(0);
+      if (n.op == OpId::kAttention && (i == 4 || i == 5) && n.inputs[i - 3] >= 0) {
+        const Type& t = g.value(n.inputs[i - 3]).type;
+        int64_t heads = std::get<SdpaAttrs>(n.attrs).kv_heads, width = t.ranked ? t.shape.back().constant_or(0) : 0;
+        return t.ranked && t.rank() == 3 ? (heads > 0 ? width / heads : 0) : width;
+      }
+    }
+  return 0;
+}
+
+// Some builders name the size of heads; what joins the cache knows the number.
+bool name_sizes(Graph& g, const DecoderIo& io) {
+  bool changed = false;
+  for (ValueId v : io.past) {
+    Dim& size = g.value(v).type.shape[3];
+    if (size.is_constant()) continue;
+    if (int64_t n = head_size(g, v); n > 0) size = n, changed = true;
+  }
+  return changed;
+}
+
 // Rows of the table that ids are looked up in; 0: they are not.
 int64_t embedding_rows(const Graph& g, ValueId ids) {
   std::vector<bool> from_ids(g.values.size());
@@ -93,7 +120,9 @@ bool is_candidate(const Graph& g) {
 Result<DecoderIo> recognise(Graph& g) {
   DecoderIo io;
   BRISK_TRY(sort_inputs(g, io));
-  if (auto s = infer_graph(g); !s.ok()) return unsupported("shapes: " + s.error().message);
+  auto s = infer_graph(g);
+  if (s.ok() && name_sizes(g, io)) s = infer_graph(g);
+  if (!s.ok()) return unsupported("shapes: " + s.error().message);
   BRISK_TRY(sort_results(g, io));
   int64_t rows = embedding_rows(g, io.ids);
   const std::string& name = g.value(io.logits).name;

@@ -197,7 +197,7 @@ Dims batch_strides(const Dims& operand, const Dims& batch) {
   Dims r;
   for (int i = 0; i < batch.rank; i++) r.push(0);
   int64_t step = operand.rank < 2 ? operand[0] : operand[operand.rank - 1] * operand[operand.rank - 2];
-  for (int i = operand.rank - 3, to = batch.rank - 1; i >= 0; i--, to--) {
+  for (int i = operand.rank - 3, to = batch.rank - 1; i >= 0 && to >= 0; i--, to--) {
     r[to] = operand[i] == 1 ? 0 : step;
     step *= operand[i];
   }

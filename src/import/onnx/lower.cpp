@@ -14,6 +14,20 @@ std::optional<int> Lower::rank(ValueId v) const {
   return type(v).rank();
 }
 
+ValueId Lower::through_view(ValueId v) {
+  if (v < 0 || constant(v)) return v;
+  for (const Node& n : graph().nodes) {
+    if (n.op != OpId::kReshape || n.outputs[0] != v || !constant(n.inputs[0]) || !constant(n.inputs[0])->encoding.plain()) continue;
+    Dims shape;
+    for (const Dim& d : type(v).shape) shape.push(d.constant_or(-1));
+    if (!type(v).ranked || !checked_count({shape.begin(), shape.end()}) || shape.count() != constant(n.inputs[0])->count()) return v;
+    auto seen = std::make_shared<Constant>(*constant(n.inputs[0]));
+    seen->shape = shape;
+    return constant_value(std::move(seen));
+  }
+  return v;
+}
+
 const Constant* Lower::constant(ValueId v) const {
   const Constant* c = graph().constant(v);
   return c && c->encoding.plain() ? c : nullptr;

@@ -58,6 +58,8 @@ class Lower {
   DType dtype(ValueId v) const { return type(v).dtype; }
   std::optional<int> rank(ValueId v) const;
   const Constant* constant(ValueId v) const;
+  // `v`, or the constant that it is: builders share weights between operators by a Reshape of them.
+  ValueId through_view(ValueId v);
   std::optional<std::vector<int64_t>> numbers(ValueId v) const;  // elements, if all are known numbers
   std::optional<float> scalar(ValueId v) const;                  // of a constant of one element
 

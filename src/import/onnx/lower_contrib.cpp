@@ -106,7 +106,8 @@ void matmul_nbits(Lower& l) {
 
 // (data [V, K / 2], indices, scales, zero points?): rows picked and dequantised.
 void gather_block_quantized(Lower& l) {
-  const Constant* c = l.constant(l.in(0));
+  ValueId data = l.through_view(l.in(0));
+  const Constant* c = l.constant(data);
   int64_t bits = l.i("bits", 4), block = l.i("block_size", 128);
   if (!c || c->shape.rank != 2 || l.i("gather_axis", 0) != 0) return void(l.refuse("data that is not a constant of rank 2, gathered along axis 0"));
   if (int64_t axis = l.i("quantize_axis", 1); axis != 1 && axis != -1) return void(l.refuse("quantize_axis " + std::to_string(axis)));
@@ -117,10 +118,10 @@ void gather_block_quantized(Lower& l) {
     a.block = block;
     a.to = l.dtype(l.in(2));
     if (block < 1) return void(l.bad("block_size " + std::to_string(block)));
-    ValueId table = l.add(kDequantizeLinear, a, {l.in(0), l.in(2), l.in(3)});
+    ValueId table = l.add(kDequantizeLinear, a, {data, l.in(2), l.in(3)});
     return l.set(0, l.gather(table, l.cast(l.in(1), DType::kI64), 0));
   }
-  ConstantPtr w = blocks_of(l, l.in(0), l.in(2), l.in(3), c->shape[0], c->shape[1] * 8 / bits, bits, block);
+  ConstantPtr w = blocks_of(l, data, l.in(2), l.in(3), c->shape[0], c->shape[1] * 8 / bits, bits, block);
   if (!w) return;
   l.set(0, l.cast(l.add(kEmbedding, NoAttrs{}, {l.constant_value(w), l.cast(l.in(1), DType::kI32)}), l.dtype(l.in(2))));
 }
