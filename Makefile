@@ -19,10 +19,17 @@ test: ## all that CI runs
 setup: ## only install what is missing
 	@tools/setup.sh test
 
-asan tsan: ## unit tests under the address and undefined-behaviour, or the thread sanitizer
+asan: ## unit tests, ONNX suites and hostile files under the address and undefined-behaviour sanitizers
 	@tools/setup.sh sanitize
-	@tools/build.sh $@
-	@tools/unit_tests.sh build-$@
+	@tools/setup.sh test
+	@tools/build.sh asan
+	@tools/unit_tests.sh build-asan
+	@tools/command_tests.sh build-asan/bin/brisk
+
+tsan: ## unit tests under the thread sanitizer
+	@tools/setup.sh sanitize
+	@tools/build.sh tsan
+	@tools/unit_tests.sh build-tsan
 
 gcc12: ## the same with GCC 12
 	@tools/setup.sh gcc12
