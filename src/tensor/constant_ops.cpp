@@ -42,6 +42,15 @@ Status alike(const Constant& a, const Constant& b) {
   return {};
 }
 
+// By blocks that stay in the nearest cache on both sides.
+template <int64_t size> void transpose_elements(const std::byte* from, int64_t rows, int64_t columns, std::byte* to) {
+  constexpr int64_t kBlock = 16;
+  for (int64_t r0 = 0; r0 < rows; r0 += kBlock)
+    for (int64_t j0 = 0; j0 < columns; j0 += kBlock)
+      for (int64_t j = j0; j < std::min(columns, j0 + kBlock); ++j)
+        for (int64_t r = r0; r < std::min(rows, r0 + kBlock); ++r) std::memcpy(to + (j * rows + r) * size, from + (r * columns + j) * size, size);
+}
+
 }  // namespace
 
 Result<ConstantPtr> concat_rows(const std::vector<ConstantPtr>& parts) {
@@ -73,9 +82,12 @@ ConstantPtr permute_rows(const Constant& c, const std::vector<int64_t>& order) {
 ConstantPtr transposed(const Constant& c) {
   int64_t rows = c.shape[0], columns = c.shape[1], size = dtype_bits(c.dtype) / 8;
   std::vector<std::byte> bytes(static_cast<size_t>(c.count() * size));
-  for (int64_t r = 0; r < rows; ++r)
-    for (int64_t j = 0; j < columns; ++j)
-      std::memcpy(bytes.data() + (j * rows + r) * size, c.data.bytes.data() + (r * columns + j) * size, static_cast<size_t>(size));
+  switch (size) {
+    case 1: transpose_elements<1>(c.data.bytes.data(), rows, columns, bytes.data()); break;
+    case 2: transpose_elements<2>(c.data.bytes.data(), rows, columns, bytes.data()); break;
+    case 4: transpose_elements<4>(c.data.bytes.data(), rows, columns, bytes.data()); break;
+    default: transpose_elements<8>(c.data.bytes.data(), rows, columns, bytes.data()); break;
+  }
   auto out = std::make_shared<Constant>();
   out->dtype = c.dtype;
   out->shape = {columns, rows};
