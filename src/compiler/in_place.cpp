@@ -7,11 +7,6 @@ namespace {
 
 using Kind = PlanValue::Kind;
 
-int32_t root_of(const Plan& plan, int32_t v) {
-  while (plan.values[static_cast<size_t>(v)].kind == Kind::kView) v = plan.values[static_cast<size_t>(v)].view_of;
-  return v;
-}
-
 // The operand whose bytes result 0 of step i may take; -1: none.
 int32_t dying_operand(const Plan& plan, size_t i, const KernelDesc& kernel, const ValueUse& use) {
   const PlanStep& s = plan.steps[i];

@@ -146,8 +146,7 @@ class Lowering {
   }
 
   bool dynamic_root(int32_t v) const {
-    while (plan_.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kView) v = plan_.values[static_cast<size_t>(v)].view_of;
-    return plan_.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kDynamic;
+    return plan_.values[static_cast<size_t>(root_of(plan_, v))].kind == PlanValue::Kind::kDynamic;
   }
 
   Status step(const Node& n, size_t index, const std::vector<PlanSymbol>& symbols, const std::function<void()>& tick) {

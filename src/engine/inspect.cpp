@@ -83,7 +83,7 @@ class Reporter {
       return;
     }
     r.in += type_text(value(p, v));
-    while (value(p, v).kind == PlanValue::Kind::kView) v = value(p, v).view_of;
+    v = root_of(p, v);
     if (value(p, v).kind != PlanValue::Kind::kWeight) return;
     const Weight& w = content_.weights[static_cast<size_t>(value(p, v).weight)];
     r.precision += (r.precision.empty() ? "" : ", ") + weight_encoding(w);

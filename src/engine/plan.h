@@ -61,6 +61,9 @@ struct PlanStep {
   std::string name;      // of the source node(s), for people
 };
 
+// The value whose bytes `v` shows: itself, or the end of its chain of views.
+int32_t root_of(const Plan& plan, int32_t v);
+
 // Does result 0 lie on an operand's bytes?
 bool in_place(const Plan& plan, const PlanStep& step);
 

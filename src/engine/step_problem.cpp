@@ -18,9 +18,7 @@ OperandDesc operand(std::span<const Weight> weights, const Plan& p, int32_t v) {
 }  // namespace
 
 const PlanValue& root_value(const Plan& plan, int32_t v) {
-  const PlanValue* r = &plan.values[static_cast<size_t>(v)];
-  while (r->kind == PlanValue::Kind::kView) r = &plan.values[static_cast<size_t>(r->view_of)];
-  return *r;
+  return plan.values[static_cast<size_t>(root_of(plan, v))];
 }
 
 ProblemDesc step_problem(std::span<const Weight> weights, const Plan& plan, const PlanStep& step) {

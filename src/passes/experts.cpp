@@ -2,6 +2,7 @@
 // than it computes. ExpertLinear reads them where they are.
 #include "passes/all.h"
 #include "passes/rewrite.h"
+#include "tensor/constant_ops.h"
 
 namespace brisk::passes {
 namespace {
@@ -14,17 +15,6 @@ const Node* chosen_matrices(const Round& r, ValueId v, int rank) {
   const Type& e = type_of(r.g, n->inputs[1]);
   bool fits = w && w->encoding.plain() && w->dtype == DType::kF32 && w->shape.rank == rank && e.ranked && e.rank() == 1 && !r.g.constant(n->inputs[1]);
   return fits && (e.dtype == DType::kI64 || e.dtype == DType::kI32) ? n : nullptr;
-}
-
-// [E, K, N] -> [E, N, K].
-ConstantPtr matrices_transposed(const Constant& w) {
-  int64_t rows = w.shape[1], columns = w.shape[2];
-  std::vector<float> out(static_cast<size_t>(w.count()));
-  for (int64_t e = 0; e < w.shape[0]; ++e)
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < columns; ++j)
-        out[static_cast<size_t>((e * columns + j) * rows + i)] = w.as<float>()[(e * rows + i) * columns + j];
-  return make_constant(DType::kF32, {w.shape[0], columns, rows}, out);
 }
 
 // MatMul(matrices [R, N, K], x [R, K, 1]), or MatMul(x [R, 1, K], matrices [R, K, N]).
@@ -47,7 +37,7 @@ Status product(Round& r, Node& n) {
       wide.to = DType::kI64;
       BRISK_ASSIGN(experts, r.add(n, OpId::kCast, wide, {experts}));
     }
-    ValueId weights = side == 0 ? chosen->inputs[0] : g.add_constant(g.value(chosen->inputs[0]).name + ".T", matrices_transposed(w));
+    ValueId weights = side == 0 ? chosen->inputs[0] : g.add_constant(g.value(chosen->inputs[0]).name + ".T", transposed(w));
     BRISK_ASSIGN(ValueId flat, r.add_view(n, x, {-1, *k.constant()}));
     BRISK_ASSIGN(ValueId y, r.add(n, OpId::kExpertLinear, LinearAttrs{}, {flat, experts, weights}));
     return r.replace(n, OpId::kReshape, NoAttrs{}, {y, r.add_ints(*target)});

@@ -4,7 +4,6 @@
 #include "passes/all.h"
 #include "passes/problem.h"
 #include "passes/rewrite.h"
-#include "tensor/constant_ops.h"
 
 namespace brisk::passes {
 namespace {

@@ -93,6 +93,11 @@ bool rounds_to_int4(const Constant& c, const Treatment& t) {
          fitting_group(c.shape[c.shape.rank - 1], kInt4Group) != 0;
 }
 
+// The weight of a product; kNoValue for other nodes.
+ValueId product_weight(const Node& n) {
+  return n.op == OpId::kLinear ? n.inputs[1] : n.op == OpId::kExpertLinear ? n.inputs[2] : kNoValue;
+}
+
 }  // namespace
 
 std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& options) {
@@ -101,8 +106,10 @@ std::map<ValueId, Treatment> treatments(const Graph& g, const QuantizeOptions& o
   ValueId head = kNoValue;
   for (const Node& n : g.nodes) {
     if (n.op == OpId::kEmbedding && g.constant(n.inputs[0])) weights[n.inputs[0]].ends = true;
-    if (n.op == OpId::kLinear && g.constant(n.inputs[1])) weights.emplace(head = n.inputs[1], Treatment{});
-    if (n.op == OpId::kExpertLinear && g.constant(n.inputs[2])) weights.emplace(n.inputs[2], Treatment{});
+    ValueId w = product_weight(n);
+    if (!g.constant(w)) continue;
+    weights.emplace(w, Treatment{});
+    if (n.op == OpId::kLinear) head = w;
   }
   if (head >= 0 && g.states.size() > 0) weights[head].ends = true;  // a decoder's last Linear makes the logits
   for (auto& [v, t] : weights) {
@@ -153,8 +160,7 @@ Result<std::vector<WeightReport>> apply_precision(Graph& g, const QuantizeOption
     g.value(v).type.dtype = after->dtype;
   }
   for (Node& n : g.nodes) {
-    if (n.op != OpId::kLinear && n.op != OpId::kExpertLinear) continue;
-    auto treated = weights.find(n.inputs[n.op == OpId::kLinear ? 1 : 2]);
+    auto treated = weights.find(product_weight(n));
     if (treated == weights.end()) continue;
     const Treatment& t = treated->second;
     bool integer = t.precision == Precision::kInt8 || t.precision == Precision::kInt4w;

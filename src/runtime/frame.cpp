@@ -39,7 +39,7 @@ Result<std::unique_ptr<Frame>> Frame::create(Executor& executor, const Plan& pla
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& v = plan.values[i];
     if (v.kind == PlanValue::Kind::kWeight) f->values_[i] = executor.engine_->weight(v.weight);
-    if (v.kind == PlanValue::Kind::kView) f->views_.emplace_back(static_cast<int32_t>(i), f->root_of(static_cast<int32_t>(i)));
+    if (v.kind == PlanValue::Kind::kView) f->views_.emplace_back(static_cast<int32_t>(i), root_of(plan, static_cast<int32_t>(i)));
   }
   for (const PlanStep& s : plan.steps) {
     Step step;
@@ -69,11 +69,6 @@ Frame::~Frame() {
   budget().deallocate(arena_, arena_bytes_);
   for (DynamicBuffer& b : dynamic_) budget().deallocate(b.data, b.bytes);
   for (auto& [bytes, p] : free_dynamic_) budget().deallocate(p, bytes);
-}
-
-int32_t Frame::root_of(int32_t v) const {
-  while (plan_.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kView) v = plan_.values[static_cast<size_t>(v)].view_of;
-  return v;
 }
 
 void Frame::find_lifetimes() {

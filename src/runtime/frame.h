@@ -51,7 +51,6 @@ class Frame {
   };
 
   void find_lifetimes();
-  int32_t root_of(int32_t value) const;
   Status place(bool pin);
   Status grow_arena(int64_t bytes);  // to at least so many; what it held is void
   Status run_step(size_t index);

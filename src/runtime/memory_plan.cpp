@@ -114,8 +114,7 @@ ValueUse find_value_use(const Plan& plan) {
   use.last.assign(plan.values.size(), -1);
   auto touch = [&](int32_t v, int32_t step) {
     if (v < 0) return;
-    while (plan.values[static_cast<size_t>(v)].kind == PlanValue::Kind::kView) v = plan.values[static_cast<size_t>(v)].view_of;
-    auto root = static_cast<size_t>(v);
+    auto root = static_cast<size_t>(root_of(plan, v));
     use.first[root] = std::min(use.first[root], step);
     use.last[root] = std::max(use.last[root], step);
   };
@@ -130,6 +129,7 @@ ValueUse find_value_use(const Plan& plan) {
 std::optional<TemporaryMemory> temporary_memory(const Plan& plan, const Dim::Lookup& symbols) {
   ValueUse use = find_value_use(plan);
   std::vector<Lifetime> lifetimes;
+  std::vector<int64_t> bytes(plan.values.size());
   int64_t all = 0;
   for (size_t i = 0; i < plan.values.size(); ++i) {
     const PlanValue& v = plan.values[i];
@@ -138,21 +138,19 @@ std::optional<TemporaryMemory> temporary_memory(const Plan& plan, const Dim::Loo
     for (const Dim& d : v.shape) shape.push_back(d.evaluate(symbols).value_or(-1));
     auto count = checked_count(shape);
     if (!count || *count > kMaxElements) return std::nullopt;
-    auto total = checked_add(all, dtype_bytes(v.dtype, *count));
+    bytes[i] = dtype_bytes(v.dtype, *count);
+    auto total = checked_add(all, bytes[i]);
     if (!total || *total > kMaxArenaBytes) return std::nullopt;
     all = *total;
-    lifetimes.push_back({dtype_bytes(v.dtype, *count), use.first[i], use.last[i]});
+    lifetimes.push_back({bytes[i], use.first[i], use.last[i]});
   }
   MemoryPlan own = plan_memory(lifetimes);
   TemporaryMemory m{own.arena_bytes, own.live_bytes, own.sum_bytes};
   for (const PlanStep& s : plan.steps) {
     if (!in_place(plan, s)) continue;
-    std::vector<int64_t> shape;
-    const PlanValue& v = plan.values[static_cast<size_t>(s.outputs[0])];
-    for (const Dim& d : v.shape) shape.push_back(d.evaluate(symbols).value_or(-1));
-    auto count = checked_count(shape);
-    if (!count || *count > kMaxElements || dtype_bytes(v.dtype, *count) > kMaxArenaBytes - m.sum_bytes) return std::nullopt;
-    m.sum_bytes += align_up(dtype_bytes(v.dtype, *count), kArenaAlignment);
+    int64_t own_bytes = bytes[static_cast<size_t>(root_of(plan, s.outputs[0]))];  // it is of its operand's size
+    if (own_bytes > kMaxArenaBytes - m.sum_bytes) return std::nullopt;
+    m.sum_bytes += align_up(own_bytes, kArenaAlignment);
     ++m.in_place;
   }
   for (const PlanStep& s : plan.steps)

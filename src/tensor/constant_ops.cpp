@@ -80,17 +80,16 @@ ConstantPtr permute_rows(const Constant& c, const std::vector<int64_t>& order) {
 }
 
 ConstantPtr transposed(const Constant& c) {
-  int64_t rows = c.shape[0], columns = c.shape[1], size = dtype_bits(c.dtype) / 8;
+  const int rank = c.shape.rank;
+  const int64_t rows = c.shape[rank - 2], columns = c.shape[rank - 1], size = dtype_bits(c.dtype) / 8, matrices = c.shape.count(0, rank - 2);
   std::vector<std::byte> bytes(static_cast<size_t>(c.count() * size));
-  switch (size) {
-    case 1: transpose_elements<1>(c.data.bytes.data(), rows, columns, bytes.data()); break;
-    case 2: transpose_elements<2>(c.data.bytes.data(), rows, columns, bytes.data()); break;
-    case 4: transpose_elements<4>(c.data.bytes.data(), rows, columns, bytes.data()); break;
-    default: transpose_elements<8>(c.data.bytes.data(), rows, columns, bytes.data()); break;
-  }
+  auto transpose = size == 1 ? transpose_elements<1> : size == 2 ? transpose_elements<2> : size == 4 ? transpose_elements<4> : transpose_elements<8>;
+  for (int64_t m = 0, each = rows * columns * size; m < matrices; ++m) transpose(c.data.bytes.data() + m * each, rows, columns, bytes.data() + m * each);
   auto out = std::make_shared<Constant>();
   out->dtype = c.dtype;
-  out->shape = {columns, rows};
+  out->shape = c.shape;
+  out->shape[rank - 2] = columns;
+  out->shape[rank - 1] = rows;
   out->data = Buffer::of(std::move(bytes));
   return out;
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend/cpu/light.h"
+#include "op/tree.h"
 
 namespace brisk::cpu {
 namespace {
@@ -14,19 +15,6 @@ constexpr int kWalks = 32;
 struct TreeNode {
   int32_t feature, next[2], comparison;  // next if true, if false
 };
-
-template <int comparison, class T> bool holds(int32_t of_node, T x, T split) {
-  int32_t c = comparison < 0 ? of_node : comparison;
-  if (comparison < 0 && (c & 8) && x != x) return true;
-  switch (c & 7) {
-    case 0: return x <= split;
-    case 1: return x < split;
-    case 2: return x >= split;
-    case 3: return x > split;
-    case 4: return x == split;
-    default: return x != split;
-  }
-}
 
 enum class Join : uint8_t { kSum, kMin, kMax };
 
@@ -56,7 +44,7 @@ template <int comparison, class T> class Forest {
           const TreeNode& node = nodes_[here];
           if (static_cast<uint64_t>(node.feature) >= features_) return false;
           // Both are chosen, not branched upon: which way it goes cannot be foretold.
-          int32_t next = node.next[holds<comparison>(node.comparison, x[node.feature], splits_[here]) ? 0 : 1];
+          int32_t next = node.next[tree_holds(comparison < 0 ? node.comparison : comparison, x[node.feature], splits_[here]) ? 0 : 1];
           if (static_cast<uint64_t>(next) >= count_) return false;
           at[i] = next;
           walking[still] = i;

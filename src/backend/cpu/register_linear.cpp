@@ -144,6 +144,10 @@ int64_t linear_workspace(const Variant& v, bool gated, const KernelArgs& a) {
   return prepared_bytes(prepare_call(v, layout_for(v, gated, a.in[1].shape[0], a.in[1].shape[1]), a));
 }
 
+UnaryCall activation_of(const LinearAttrs& a) {  // of the gate if there is one
+  return a.gated && a.act.empty() ? UnaryCall(Unary::kSilu) : unary_of(a.act, a.act_alpha, a.act_beta);
+}
+
 Status run_linear(const Variant& v, bool gated, KernelContext& kc, const KernelArgs& a) {
   Context ctx = context_of(kc);
   WeightLayout layout = layout_for(v, gated, a.in[1].shape[0], a.in[1].shape[1]);
@@ -159,7 +163,7 @@ Status run_linear(const Variant& v, bool gated, KernelContext& kc, const KernelA
   if (a.has(2)) c.bias = a.in[2].as<float>();
   if (a.has(3)) c.residual = a.in[3].as<float>();
   const auto& attrs = a.get<LinearAttrs>();
-  c.act = gated && attrs.act.empty() ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
+  c.act = activation_of(attrs);
   c.y = a.out[0].as<float>();
   c.ldy = c.ld_residual = layout.outputs();
   linear(ctx.table, c, ctx.pool);
@@ -273,7 +277,7 @@ Status run_experts(const Variant& v, bool gated, KernelContext& kc, const Kernel
     c.m = n;
     prepare_rows(ctx.table, prepare, prepared, ctx.pool, c);
     if (a.has(3)) c.bias = a.in[3].as<float>() + e * s.layout.n;
-    c.act = gated && attrs.act.empty() ? UnaryCall(Unary::kSilu) : unary_of(attrs.act, attrs.act_alpha, attrs.act_beta);
+    c.act = activation_of(attrs);
     c.y = n == 1 ? a.out[0].as<float>() + order[static_cast<size_t>(begin)] * columns : y;
     c.ldy = columns;
     linear(ctx.table, c, ctx.pool);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "backend/ref/util.h"
+#include "op/tree.h"
 #include "base/int_of.h"
 
 namespace brisk::ref {
@@ -225,18 +226,6 @@ Status run_compress(KernelContext&, const KernelArgs& k) {
 
 // --- trees --------------------------------------------------------------------------------------------------------------
 
-template <class T> bool holds(int64_t comparison, T x, T split) {
-  if ((comparison & 8) && x != x) return true;
-  switch (comparison & 7) {
-    case 0: return x <= split;
-    case 1: return x < split;
-    case 2: return x >= split;
-    case 3: return x > split;
-    case 4: return x == split;
-    default: return x != split;
-  }
-}
-
 Status run_tree_ensemble(KernelContext&, const KernelArgs& k) {
   const auto& a = k.get<ModeAttrs>();
   const TensorView &x = k.in[0], &roots = k.in[1], &nodes = k.in[2], &y = k.out[0];
@@ -252,7 +241,7 @@ Status run_tree_ensemble(KernelContext&, const KernelArgs& k) {
           if (step == a.flag) break;
           const int64_t* node = nodes.as<int64_t>() + 4 * at;
           if (node[0] < 0 || node[0] >= features) return outside("TreeEnsemble: features", node[0], features);
-          at = holds<A>(node[3], static_cast<A>(x.as<T>()[r * features + node[0]]), static_cast<A>(k.in[3].as<T>()[at])) ? node[1] : node[2];
+          at = tree_holds<A>(node[3], static_cast<A>(x.as<T>()[r * features + node[0]]), static_cast<A>(k.in[3].as<T>()[at])) ? node[1] : node[2];
         }
         for (int64_t i = 0; i < targets; ++i) {
           A w = static_cast<A>(k.in[4].as<T>()[at * targets + i]), have = t ? static_cast<A>(y.as<T>()[r * targets + i]) : A(0);

@@ -142,25 +142,18 @@ bool rms_problem(const ProblemDesc& p) {
 }  // namespace
 
 void add_linear(Registry& r) {
-  KernelDesc d;
-  d.id = "ref.Linear";
-  d.op = OpId::kLinear;
-  d.run = linear;
-  d.accepts = linear_problem;
-  d.packings = {{1, "f32_rows", pack_floats, packed_bytes}};
-  r.add(d);
-  d.id = "ref.ExpertLinear";
-  d.op = OpId::kExpertLinear;
-  d.run = expert_linear;
-  d.accepts = expert_problem;
-  d.packings = {{2, "f32_rows", pack_floats, packed_bytes}};
-  r.add(d);
-  d.id = "ref.Embedding";
-  d.op = OpId::kEmbedding;
-  d.run = embedding;
-  d.accepts = constant_weight;
-  d.packings = {{0, "f32_rows", pack_floats, packed_bytes}};
-  r.add(d);
+  auto packed = [&](OpId op, KernelFn run, bool (*accepts)(const ProblemDesc&), int weight) {
+    KernelDesc d;
+    d.id = std::string("ref.") + op_name(op);
+    d.op = op;
+    d.run = run;
+    d.accepts = accepts;
+    d.packings = {{weight, "f32_rows", pack_floats, packed_bytes}};
+    r.add(std::move(d));
+  };
+  packed(OpId::kLinear, linear, linear_problem, 1);
+  packed(OpId::kExpertLinear, expert_linear, expert_problem, 2);
+  packed(OpId::kEmbedding, embedding, constant_weight, 0);
   add(r, OpId::kRmsNorm, rms_norm, rms_problem);
 }
 
